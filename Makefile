@@ -1,0 +1,27 @@
+# Two commands: `make demo` shows the main job, `make test` checks everything. Each sets up .venv when needed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test clean
+
+help:
+	@echo "make demo   install into .venv when needed and run the main job"
+	@echo "make test   install the development extras when needed and run every check"
+	@echo "make clean  remove .venv and caches"
+
+demo: .venv/installed-report
+	$(BIN)/gplasc reproduce toy --out runs/demo
+
+test: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# The stamp is younger than what it was made from, so a second call installs nothing.
+.venv/installed-%: pyproject.toml constraints.txt scripts/install
+	@PYTHON="$(PYTHON)" sh scripts/install $*
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,8 @@
+"""The one exception that means: the user can mend this."""
+
+
+class UserError(Exception):
+    """What was given, what is allowed, what to do, in one sentence.
+
+    The command line prints the sentence without a traceback and exits with 2.
+    """
