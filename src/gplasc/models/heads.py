@@ -1,0 +1,72 @@
+"""What sits on the features: projection head, linear classifier, class prototypes."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gplasc.models.initialise import initialise
+
+
+class ProjectionHead(nn.Module):
+    """Linear - ReLU - Linear, then rows of unit length: (N, feature_dim) -> (N, out)."""
+
+    def __init__(
+        self,
+        feature_dim: int,
+        hidden: int = 512,
+        out: int = 128,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.out = out
+        self.layers = nn.Sequential(
+            nn.Linear(feature_dim, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, out)
+        )
+        initialise(self, generator)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Unit rows (N, out), at least float32: low-precision lengths would not be 1."""
+        z: Tensor = self.layers(features)
+        return unit_rows(z)
+
+
+class LinearClassifier(nn.Linear):
+    """Logits of all classes: (N, feature_dim) -> (N, num_classes)."""
+
+    def __init__(
+        self, feature_dim: int, num_classes: int, *, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(feature_dim, num_classes)
+        self.num_classes = num_classes
+        initialise(self, generator)
+
+
+class Prototypes(nn.Module):
+    """One learnable unit vector per class (CCLIS): unit rows z (N, dim) -> cosines (N, num_classes)."""
+
+    def __init__(self, num_classes: int, dim: int, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.weight = nn.Parameter(torch.empty(num_classes, dim))
+        nn.init.normal_(self.weight, generator=generator)
+        self.normalise_()
+
+    @torch.no_grad()
+    def normalise_(self) -> None:
+        """Bring the rows back to unit length in place, outside the graph: a projection, not a layer."""
+        self.weight.copy_(F.normalize(self.weight, dim=1))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Cosines (N, num_classes) of the unit rows z (N, dim) with the prototypes, normalised first."""
+        self.normalise_()
+        # The copy is what the graph keeps, so a second forward pass (which normalises in place again)
+        # does not invalidate the backward pass of the first.
+        return F.linear(z, self.weight.clone())
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Rows divided by their length: (N, D) -> (N, D), float32 or better, also under autocast."""
+    return F.normalize(x if x.dtype == torch.float64 else x.float(), dim=1)

@@ -1,0 +1,132 @@
+"""Encoder and heads together, and the outputs that all loss terms of one step share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from gplasc.models.encoder import Encoder
+from gplasc.models.heads import unit_rows
+
+
+class Outputs:
+    """What the network says about one batch; everything but `features` is computed when first asked for.
+
+    Each quantity is computed at most once and then shared. The computation takes place under the gradient
+    mode and the autocast state of the forward pass, wherever it is asked for: looking at a projection
+    inside `no_grad` for a log does not rob the loss of its gradient, and a teacher run under `no_grad`
+    stays without a graph. Unit rows and Gram matrices are always float32 or better. A head is evaluated
+    with the weights it has when it is first asked: ask before the optimiser's step.
+    """
+
+    features: Tensor
+    """Raw pooled features (N, D)."""
+
+    def __init__(
+        self, features: Tensor, projection: nn.Module | None = None, classifier: nn.Module | None = None
+    ) -> None:
+        self.features = features
+        self._projection = projection
+        self._classifier = classifier
+        device = features.device.type
+        self._grad = torch.is_grad_enabled()
+        self._autocast = (device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def unit_features(self) -> Tensor:
+        """Features with rows of unit length (N, D)."""
+        with self._as_in_forward():
+            return unit_rows(self.features)
+
+    @cached_property
+    def projection(self) -> Tensor:
+        """Projections with rows of unit length (N, P)."""
+        if self._projection is None:
+            raise ValueError(
+                "this network has no projection head: build it with Network(..., projection=...)"
+            )
+        with self._as_in_forward():
+            z: Tensor = self._projection(self.features)
+            return z
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """Class scores (N, C)."""
+        if self._classifier is None:
+            raise ValueError("this network has no classifier: build it with Network(..., classifier=...)")
+        with self._as_in_forward():
+            logits: Tensor = self._classifier(self.features)
+            return logits
+
+    @cached_property
+    def feature_gram(self) -> Tensor:
+        """Cosines of all pairs of features (N, N)."""
+        return self._gram(self.unit_features)
+
+    @cached_property
+    def projection_gram(self) -> Tensor:
+        """Cosines of all pairs of projections (N, N)."""
+        return self._gram(self.projection)
+
+    def rows(self, index: Tensor) -> Outputs:
+        """The outputs of some rows: a boolean mask (N,) or integer positions.
+
+        What this object has computed already is taken over; the rest is computed for the chosen rows alone.
+        """
+        part = object.__new__(Outputs)
+        part.features = self._take(self.features, index)
+        part._projection, part._classifier = self._projection, self._classifier
+        part._grad, part._autocast = self._grad, self._autocast
+        for name in ("unit_features", "projection", "logits"):
+            if name in self.__dict__:
+                part.__dict__[name] = self._take(self.__dict__[name], index)
+        return part
+
+    def _take(self, x: Tensor, index: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self._grad):
+            return x[index]
+
+    def _gram(self, unit: Tensor) -> Tensor:
+        # Cosines divided by a temperature of 0.01 need more digits than bfloat16 has.
+        with torch.set_grad_enabled(self._grad), torch.autocast(self._autocast[0], enabled=False):
+            return unit @ unit.T
+
+    @contextmanager
+    def _as_in_forward(self) -> Iterator[None]:
+        device, dtype, enabled = self._autocast
+        with torch.set_grad_enabled(self._grad), torch.autocast(device, dtype=dtype, enabled=enabled):
+            yield
+
+
+class Network(nn.Module):
+    """An encoder with an optional projection head and an optional classifier on its features."""
+
+    def __init__(
+        self, encoder: Encoder, projection: nn.Module | None = None, classifier: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.projection = projection
+        self.classifier = classifier
+
+    @property
+    def feature_dim(self) -> int:
+        """Number of the encoder's features."""
+        return self.encoder.feature_dim
+
+    def forward(self, x: Tensor) -> Outputs:
+        """Images (N, C, H, W), float and normalised -> Outputs; the heads run only when asked for."""
+        return Outputs(self.encoder(x), self.projection, self.classifier)
+
+    if TYPE_CHECKING:  # nn.Module's call is untyped
+
+        def __call__(self, x: Tensor) -> Outputs:
+            """Images -> Outputs."""

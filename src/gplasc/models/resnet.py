@@ -1,0 +1,114 @@
+"""ResNet-18 without its classifier: the CIFAR stem for small images, the ImageNet stem for 224 px."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gplasc.models.encoder import Encoder, Features, check_encoder_settings
+from gplasc.models.initialise import initialise
+
+Stem = Literal["cifar", "imagenet"]
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions beside a shortcut; `final_relu=False` leaves the sum signed."""
+
+    def __init__(self, in_channels: int, channels: int, stride: int, *, final_relu: bool) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(in_channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
+            )
+        self.final_relu = final_relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (N, C, H, W) -> (N, channels, H / stride, W / stride)."""
+        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        out = self.bn2(self.conv2(out))
+        out += self.shortcut(x)
+        return F.relu(out, inplace=True) if self.final_relu else out
+
+
+class ResNet18(Encoder):
+    """ResNet-18 encoder (He et al. 2016): four stages of two blocks, width, 2, 4 and 8 times width."""
+
+    def __init__(
+        self,
+        *,
+        width: int = 64,
+        stem: Stem = "cifar",
+        features: Features = "relu",
+        in_channels: int = 3,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_encoder_settings(width=width, in_channels=in_channels, features=features)
+        if stem not in ("cifar", "imagenet"):
+            raise ValueError(f"stem is {stem!r}; allowed are 'cifar' (3x3, stride 1) and 'imagenet' (7x7)")
+        self.in_channels = in_channels
+        self.feature_dim = 8 * width
+        if stem == "cifar":
+            self.stem = nn.Sequential(
+                nn.Conv2d(in_channels, width, 3, padding=1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+            )
+        else:
+            self.stem = nn.Sequential(
+                nn.Conv2d(in_channels, width, 7, stride=2, padding=3, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+                nn.MaxPool2d(3, stride=2, padding=1),
+            )
+        blocks: list[nn.Module] = []
+        channels_in = width
+        for stage in range(4):
+            channels = width * 2**stage
+            for block in range(2):
+                last = stage == 3 and block == 1
+                blocks.append(
+                    BasicBlock(
+                        channels_in,
+                        channels,
+                        stride=2 if stage > 0 and block == 0 else 1,
+                        final_relu=not (last and features == "signed"),
+                    )
+                )
+                channels_in = channels
+        self.blocks = nn.Sequential(*blocks)
+        initialise(self, generator)
+        self.channels_last_()
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Feature maps (N, 8 * width, h, w) of the last block."""
+        out: Tensor = self.blocks(self.stem(x))
+        return out
+
+
+def resnet18(
+    *,
+    width: int = 64,
+    stem: Stem = "cifar",
+    features: Features = "relu",
+    in_channels: int = 3,
+    generator: torch.Generator | None = None,
+) -> ResNet18:
+    """ResNet-18 encoder with 8 * width features.
+
+    stem: "cifar" (3x3, stride 1, no pooling) or "imagenet" (7x7, stride 2, max-pooling: for 224 px).
+    features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU,
+    so that cosines between features can be negative).
+
+    >>> sum(p.numel() for p in resnet18().parameters())
+    11168832
+    """
+    return ResNet18(width=width, stem=stem, features=features, in_channels=in_channels, generator=generator)

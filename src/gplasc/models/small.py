@@ -1,0 +1,69 @@
+"""A small convolutional encoder for images of 8x8 to 28x28 pixels, quick on a CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from gplasc.models.encoder import Encoder, Features, check_encoder_settings
+from gplasc.models.initialise import initialise
+
+
+class SmallConv(Encoder):
+    """Three 3x3 convolutions with BatchNorm (the last two with stride 2) and an average over the maps."""
+
+    def __init__(
+        self,
+        *,
+        width: int = 32,
+        in_channels: int = 1,
+        features: Features = "relu",
+        feature_dim: int = 128,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_encoder_settings(width=width, in_channels=in_channels, features=features)
+        if feature_dim < 1:
+            raise ValueError(f"feature_dim is {feature_dim}; it must be positive")
+        self.in_channels = in_channels
+        self.feature_dim = feature_dim
+        layers: list[nn.Module] = []
+        sizes = (in_channels, width, 2 * width, feature_dim)
+        for index in range(3):
+            layers += [
+                nn.Conv2d(
+                    sizes[index], sizes[index + 1], 3, stride=1 if index == 0 else 2, padding=1, bias=False
+                ),
+                nn.BatchNorm2d(sizes[index + 1]),
+            ]
+            if index < 2 or features == "relu":
+                layers.append(nn.ReLU(inplace=True))
+        self.layers = nn.Sequential(*layers)
+        initialise(self, generator)
+        self.channels_last_()
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Feature maps (N, feature_dim, H / 4, W / 4)."""
+        out: Tensor = self.layers(x)
+        return out
+
+
+def small_conv(
+    *,
+    width: int = 32,
+    in_channels: int = 1,
+    features: Features = "relu",
+    feature_dim: int = 128,
+    generator: torch.Generator | None = None,
+) -> SmallConv:
+    """Small encoder: (N, in_channels, H, W), H and W from 8 to 28 or so -> (N, feature_dim).
+
+    features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
+    """
+    return SmallConv(
+        width=width,
+        in_channels=in_channels,
+        features=features,
+        feature_dim=feature_dim,
+        generator=generator,
+    )

@@ -1,0 +1,144 @@
+"""Encoders: shapes, published parameter counts, sign of the features, memory layout, starting weights."""
+
+import copy
+
+import pytest
+import torch
+
+from gplasc.models import build_encoder, list_encoders, resnet18, small_conv
+
+
+def count(module: torch.nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def images(n: int, channels: int, size: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, channels, size, size, generator=torch.Generator().manual_seed(seed))
+
+
+def test_parameter_counts_are_the_published_ones() -> None:
+    # ResNet-18: 11,173,962 with the CIFAR stem and 10 classes, 11,689,512 with ImageNet's and 1000.
+    assert count(resnet18(stem="cifar")) == 11_173_962 - (512 * 10 + 10) == 11_168_832
+    assert count(resnet18(stem="imagenet")) == 11_689_512 - (512 * 1000 + 1000) == 11_176_512
+
+
+def test_parameter_count_by_hand_at_another_width() -> None:
+    w, channels = 4, 2
+    expected = channels * w * 9 + 2 * w
+    inputs = w
+    for stage in range(4):
+        out = w * 2**stage
+        for block in range(2):
+            expected += inputs * out * 9 + out * out * 9 + 4 * out
+            if stage > 0 and block == 0:
+                expected += inputs * out + 2 * out
+            inputs = out
+    assert count(resnet18(width=w, in_channels=channels)) == expected
+
+
+@pytest.mark.parametrize("name", list_encoders())
+@pytest.mark.parametrize("channels", [1, 3])
+def test_shapes(name: str, channels: int) -> None:
+    encoder = build_encoder(name, in_channels=channels, width=4)
+    size = 64 if name == "resnet18-imagenet" else 28
+    out = encoder(images(2, channels, size))
+    assert out.shape == (2, encoder.feature_dim)
+    assert encoder.feature_dim == (128 if name == "small" else 32)
+
+
+@pytest.mark.parametrize("size", [8, 14, 28])
+def test_small_encoder_takes_small_images(size: int) -> None:
+    encoder = small_conv(in_channels=1, width=8, feature_dim=20)
+    assert encoder(images(3, 1, size)).shape == (3, 20)
+
+
+def test_feature_maps_shrink_as_the_stem_says() -> None:
+    with torch.no_grad():
+        assert resnet18(width=2).maps(images(1, 3, 32)).shape[2:] == (4, 4)
+        assert resnet18(width=2, stem="imagenet").maps(images(1, 3, 224)).shape[2:] == (7, 7)
+
+
+@pytest.mark.parametrize("name", list_encoders())
+def test_relu_features_are_non_negative_and_signed_ones_are_not(name: str) -> None:
+    x = images(8, 3, 32)
+    relu = build_encoder(name, width=8, features="relu", generator=torch.Generator().manual_seed(1))
+    signed = build_encoder(name, width=8, features="signed", generator=torch.Generator().manual_seed(1))
+    assert relu(x).min() >= 0
+    assert relu(x).max() > 0
+    assert signed(x).min() < 0
+    # The two differ by the last ReLU and nothing else.
+    torch.testing.assert_close(relu.maps(x), signed.maps(x).relu())
+
+
+@pytest.mark.parametrize("name", list_encoders())
+def test_channels_last_throughout(name: str) -> None:
+    encoder = build_encoder(name, width=8)
+    seen: list[bool] = []
+
+    def look(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        seen.append(output.is_contiguous(memory_format=torch.channels_last))
+
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            assert module.weight.is_contiguous(memory_format=torch.channels_last)
+            module.register_forward_hook(look)
+    encoder(images(2, 3, 32))
+    assert seen
+    assert all(seen)
+    # A copy (the previous task's model) and freshly loaded weights keep the layout.
+    other = build_encoder(name, width=8)
+    other.load_state_dict(encoder.state_dict())
+    for twin in (copy.deepcopy(encoder), other):
+        for p in twin.parameters():
+            assert p.ndim != 4 or p.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("name", list_encoders())
+def test_state_dict_round_trip(name: str) -> None:
+    first = build_encoder(name, width=4, generator=torch.Generator().manual_seed(1))
+    first(images(4, 3, 32))  # moves the running statistics
+    second = build_encoder(name, width=4, generator=torch.Generator().manual_seed(2))
+    x = images(4, 3, 32, seed=5)
+    first.eval(), second.eval()
+    assert not torch.equal(first(x), second(x))
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(x), second(x))
+
+
+@pytest.mark.parametrize("name", list_encoders())
+def test_weights_come_from_the_generator(name: str) -> None:
+    nets = [build_encoder(name, width=4, generator=torch.Generator().manual_seed(s)) for s in (3, 3, 4)]
+    flat = [torch.cat([p.flatten() for p in net.parameters()]) for net in nets]
+    assert torch.equal(flat[0], flat[1])
+    assert not torch.equal(flat[0], flat[2])
+
+
+def test_convolutions_start_kaiming_normal_with_fan_out() -> None:
+    net = resnet18(width=32, generator=torch.Generator().manual_seed(0))
+    for conv in (m for m in net.modules() if isinstance(m, torch.nn.Conv2d)):
+        fan_out = conv.out_channels * conv.kernel_size[0] * conv.kernel_size[1]
+        expected = (2 / fan_out) ** 0.5
+        # The standard error of a sample standard deviation is sigma / sqrt(2 n).
+        assert abs(conv.weight.std().item() - expected) < 5 * expected / (2 * conv.weight.numel()) ** 0.5
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    for name in list_encoders():
+        net = build_encoder(name, width=4)
+        net(images(4, 3, 32)).square().sum().backward()
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match="resnet18, resnet18-imagenet, small"):
+        build_encoder("resnet50")
+    with pytest.raises(ValueError, match="relu, signed"):
+        build_encoder("small", features="both")
+    with pytest.raises(ValueError, match="width is 0"):
+        build_encoder("small", width=0)
+    with pytest.raises(ValueError, match="in_channels is 0"):
+        build_encoder("small", in_channels=0)
+    with pytest.raises(ValueError, match="stem is 'mnist'"):
+        resnet18(stem="mnist")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"\(N, 1, H, W\)"):
+        build_encoder("small", in_channels=1)(images(2, 3, 8))

@@ -1,0 +1,65 @@
+"""Heads: unit rows, prototypes that stay on the sphere, two forward passes before one backward."""
+
+import torch
+import torch.nn.functional as F
+
+from gplasc.models import LinearClassifier, ProjectionHead, Prototypes
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_projection_head_is_linear_relu_linear_with_unit_rows() -> None:
+    head = ProjectionHead(6, hidden=5, out=4, generator=generator())
+    x = torch.randn(7, 6, generator=generator(1))
+    first, last = head.layers[0], head.layers[2]
+    for row, z in zip(x, head(x), strict=True):
+        hidden = (first.weight @ row + first.bias).clamp(min=0)
+        raw = last.weight @ hidden + last.bias
+        torch.testing.assert_close(z, raw / raw.square().sum().sqrt())
+
+
+def test_default_sizes() -> None:
+    head = ProjectionHead(512)
+    assert sum(p.numel() for p in head.parameters()) == 512 * 512 + 512 + 512 * 128 + 128
+
+
+def test_projection_is_float32_under_autocast() -> None:
+    head = ProjectionHead(6, hidden=5, out=4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = head(torch.randn(3, 6))
+    assert z.dtype == torch.float32
+    torch.testing.assert_close(z.norm(dim=1), torch.ones(3))
+
+
+def test_classifier() -> None:
+    classifier = LinearClassifier(6, 3, generator=generator())
+    x = torch.randn(2, 6)
+    torch.testing.assert_close(classifier(x), x @ classifier.weight.T + classifier.bias)
+    assert classifier.num_classes == 3
+    assert torch.equal(classifier.weight, LinearClassifier(6, 3, generator=generator()).weight)
+
+
+def test_prototypes_are_normalised_in_place_before_use() -> None:
+    prototypes = Prototypes(3, 5, generator=generator())
+    torch.testing.assert_close(prototypes.weight.norm(dim=1), torch.ones(3))
+    with torch.no_grad():
+        prototypes.weight.mul_(torch.tensor([[2.0], [0.5], [7.0]]))
+    z = F.normalize(torch.randn(4, 5, generator=generator(1)), dim=1)
+    out = prototypes(z)
+    torch.testing.assert_close(prototypes.weight.norm(dim=1), torch.ones(3))
+    for i in range(4):
+        for c in range(3):
+            torch.testing.assert_close(out[i, c], F.cosine_similarity(z[i], prototypes.weight[c], dim=0))
+
+
+def test_prototype_gradient_ignores_the_normalisation() -> None:
+    prototypes = Prototypes(2, 3, generator=generator())
+    z = F.normalize(torch.randn(4, 3, generator=generator(1)), dim=1).requires_grad_()
+    # Two passes before one backward: the in-place normalisation must not invalidate the first graph.
+    (prototypes(z).sum() + prototypes(z).sum()).backward()
+    assert prototypes.weight.grad is not None
+    torch.testing.assert_close(prototypes.weight.grad, 2 * z.detach().sum(0).expand(2, 3))
+    assert z.grad is not None
+    torch.testing.assert_close(z.grad, 2 * prototypes.weight.detach().sum(0).expand(4, 3))
