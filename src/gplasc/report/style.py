@@ -1,0 +1,97 @@
+"""One palette and one matplotlib style for every figure of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gplasc.errors import UserError
+from gplasc.files import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The colours of Okabe and Ito, which stay apart under the three common kinds of colour blindness. Never the
+# only carrier of meaning: figures add marker shapes, line styles or labels.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
+INK = "#22262B"
+FAINT = "#9AA3AD"
+PAPER = "#FFFFFF"
+
+
+def color(index: int) -> str:
+    """The colour of task, class or method number `index`; the palette repeats after its end."""
+    return PALETTE[index % len(PALETTE)]
+
+
+def marker(index: int) -> str:
+    """The matplotlib marker that goes with `color(index)`."""
+    return MARKERS[index % len(MARKERS)]
+
+
+def missing_report(name: str) -> UserError:
+    """The error for a figure that cannot be drawn because the package `name` is not installed."""
+    return UserError(f"this figure needs {name}, which needs the extra 'report': pip install 'gplasc[report]'")
+
+
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Inside this block matplotlib draws in the project's style, without a display.
+
+    Raises UserError when matplotlib is missing.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise missing_report("matplotlib") from error
+    from cycler import cycler
+
+    settings = {
+        "axes.axisbelow": True,
+        "axes.edgecolor": INK,
+        "axes.grid": True,
+        "axes.labelcolor": INK,
+        "axes.labelsize": 8,
+        "axes.linewidth": 0.6,
+        "axes.prop_cycle": cycler(color=PALETTE),
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlesize": 8.5,
+        "figure.dpi": 100,
+        "figure.facecolor": PAPER,
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same picture on every machine
+        "font.size": 8,
+        "grid.color": "#E3E6EA",
+        "grid.linewidth": 0.5,
+        "legend.fontsize": 7.5,
+        "legend.frameon": False,
+        "lines.linewidth": 1.2,
+        "mathtext.fontset": "dejavusans",
+        "savefig.dpi": 300,
+        "svg.fonttype": "path",
+        "svg.hashsalt": "gplasc",  # equal data give equal bytes
+        "text.color": INK,
+        "xtick.color": INK,
+        "xtick.labelsize": 7.5,
+        "ytick.color": INK,
+        "ytick.labelsize": 7.5,
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def save_figure(figure: Figure, stem: Path, suffixes: tuple[str, ...] = (".png", ".svg")) -> list[Path]:
+    """Write `figure` once per suffix beside each other (whole files only) and return the paths."""
+    paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
+    for path in paths:
+        # The date would make equal figures differ.
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, bbox_inches="tight", pad_inches=0.04, metadata=metadata)
+    return paths
