@@ -40,7 +40,7 @@ def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None 
 
     The rows sum to zero and have pairwise cosine -1/(num_points - 1); dim >= num_points - 1 suffices, because
     the simplex is built inside the hyperplane it spans. One point is a random unit vector. With fewer
-    dimensions no simplex exists: the rows are then spread so that their smallest angle is as large as possible
+    dimensions no simplex exists: the rows are then spread so that their smallest angle is largest
     (exact up to 2 * dim points and on the circle, numerical beyond), and a warning says so.
 
     The orientation comes from `generator` (a CPU generator); without one it is the same at every call.
