@@ -1,0 +1,504 @@
+"""Augmentation of whole batches: random per image, on any device, driven by a generator that is passed in.
+
+An augmentation is a frozen object that is called with uint8 images (N, C, H, W) and a generator and gives
+float32 images, normalised, channels last:
+
+    augment = contrastive(32, mean, std)
+    x = views(images, augment, 2, generator)            # two views for the contrastive methods
+    x = replay(32, mean, std)(images, generator)        # padded crop and flip for the replay methods
+    x = plain(mean, std)(images, generator)             # test time
+
+Every random number is drawn on the CPU first (`draw`), then the images are computed from those numbers
+(`apply`), so a generator state gives the same parameters whatever the device.
+
+How the contrastive augmentation is so quick: resized crop, flip and blur are linear and act on rows and
+columns separately, so together they are two small matrices per image; brightness, contrast, saturation, hue
+and grey are, up to the clipping at black and white, one 3x3 matrix and an offset per image, and the
+normalisation goes into the same matrix. What remains are three batched matrix products and one clamp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+DEVIATIONS = (
+    "hue turns the colours in the YIQ plane (brightness of a pixel is kept), not on the HSV cone;",
+    "clipping to black and white happens once, after colour and blur, not after every colour operation; "
+    "without the clipping in between, brightness, contrast, saturation, hue and grey commute, so the order "
+    "that torchvision draws for each image has no counterpart here;",
+    "values are not rounded to 256 steps between the operations.",
+)
+"""Where `contrastive` departs from the pipeline of torchvision and PIL that Co2L's code is built on."""
+
+
+class Augmentation(Protocol):
+    """Called with uint8 images (N, C, H, W) and a generator; gives float32 (N, C, H', W'), normalised."""
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Augment every image by its own random numbers; the result is channels last."""
+        ...
+
+
+def contrastive(
+    image_size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    *,
+    scale: tuple[float, float] = (0.2, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    flip: float = 0.5,
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1),
+    jitter_probability: float = 0.8,
+    grey: float = 0.2,
+    blur: bool | None = None,
+    blur_probability: float = 0.5,
+    blur_sigma: tuple[float, float] = (0.1, 2.0),
+) -> Contrastive:
+    """The SimCLR-type augmentation of Co2L: resized crop, flip, colour jitter, grey, blur, normalisation.
+
+    scale, ratio: area (as a fraction of the image) and aspect ratio of the crop. flip, grey,
+    jitter_probability, blur_probability: chance per image. jitter: strength of brightness, contrast,
+    saturation and hue. blur: None means only above 32 px, as in Co2L. Grey images (C = 1) have no saturation,
+    hue and grey. For digits and other images with a left and a right set flip=0.
+    """
+    return Contrastive(
+        image_size=image_size,
+        mean=tuple(mean),
+        std=tuple(std),
+        scale=scale,
+        ratio=ratio,
+        flip=flip,
+        jitter=jitter,
+        jitter_probability=jitter_probability,
+        grey=grey,
+        blur_probability=blur_probability if (image_size > 32 if blur is None else blur) else 0.0,
+        blur_sigma=blur_sigma,
+    )
+
+
+def replay(
+    image_size: int, mean: Sequence[float], std: Sequence[float], *, padding: int = 4, flip: float = 0.5
+) -> Replay:
+    """The augmentation of the replay methods: black border, random crop, flip, normalisation."""
+    return Replay(image_size=image_size, mean=tuple(mean), std=tuple(std), padding=padding, flip=flip)
+
+
+def plain(mean: Sequence[float], std: Sequence[float]) -> Plain:
+    """Normalisation alone, for test time; the generator is not used."""
+    return Plain(mean=tuple(mean), std=tuple(std))
+
+
+def views(x: Tensor, augmentation: Augmentation, count: int, generator: torch.Generator) -> Tensor:
+    """`count` independent views of every image, view-major: (count * N, C, H', W').
+
+    Row v * N + n is view v of image n: all of the first view, then all of the second.
+    """
+    if count < 1:
+        raise ValueError(f"count is {count}; at least one view is needed")
+    return augmentation(x.repeat(count, 1, 1, 1) if count > 1 else x, generator)
+
+
+@dataclass(frozen=True)
+class ContrastiveParameters:
+    """What was drawn for each of N images; all tensors on the CPU."""
+
+    box: Tensor
+    """(N, 4): top, left, height and width of the crop in pixels, whole numbers as float32."""
+    flip: Tensor
+    """(N,) bool."""
+    brightness: Tensor
+    """(N,) factor, 1 leaves the image as it is; so do contrast and saturation."""
+    contrast: Tensor
+    saturation: Tensor
+    hue: Tensor
+    """(N,) shift in turns of the colour circle, 0 leaves the image as it is."""
+    grey: Tensor
+    """(N,) bool."""
+    sigma: Tensor
+    """(N,) standard deviation of the blur in pixels of the result, 0 for no blur."""
+
+    def part(self, start: int, stop: int) -> ContrastiveParameters:
+        """The parameters of the images start..stop-1."""
+        return ContrastiveParameters(*(getattr(self, name)[start:stop] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    """Resized crop, flip, colour jitter, grey, blur, normalisation; made by `contrastive`."""
+
+    image_size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+    flip: float
+    jitter: tuple[float, float, float, float]
+    jitter_probability: float
+    grey: float
+    blur_probability: float
+    blur_sigma: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        _check_normalisation(self.mean, self.std)
+        if self.image_size < 1:
+            raise ValueError(f"image_size is {self.image_size}; it must be positive")
+        if not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise ValueError(f"scale is {self.scale}; it must be two fractions, 0 < least <= greatest <= 1")
+        if not 0 < self.ratio[0] <= self.ratio[1]:
+            raise ValueError(f"ratio is {self.ratio}; it must be two numbers, 0 < least <= greatest")
+        if not 0 < self.blur_sigma[0] <= self.blur_sigma[1]:
+            raise ValueError(
+                f"blur_sigma is {self.blur_sigma}; it must be two numbers, 0 < least <= greatest"
+            )
+        if len(self.jitter) != 4 or min(self.jitter) < 0 or self.jitter[3] > 0.5:
+            raise ValueError(
+                f"jitter is {self.jitter}; it must be brightness, contrast, saturation and hue, "
+                "none negative, hue at most 0.5"
+            )
+        for name in ("flip", "jitter_probability", "grey", "blur_probability"):
+            _check_probability(name, getattr(self, name))
+        if self.blur_probability and self.blur_radius >= self.image_size:
+            raise ValueError(f"images of {self.image_size} px are too small to blur; set blur=False")
+
+    @property
+    def blur_radius(self) -> int:
+        """Half the blur's kernel: the kernel has image_size // 20 * 2 + 1 taps, as in Co2L."""
+        return self.image_size // 20
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Augment uint8 images (N, C, H, W), C 1 or 3 -> float32 (N, C, image_size, image_size)."""
+        _check_images(x, self.mean)
+        return self.apply(x, self.draw(len(x), x.shape[2], x.shape[3], generator))
+
+    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> ContrastiveParameters:
+        """Draw the parameters of n images of height x width pixels."""
+        box = draw_crop(n, height, width, self.scale, self.ratio, generator)
+        chance = torch.rand(4, n, generator=generator)
+        jittered = chance[1] < self.jitter_probability
+
+        def factor(strength: float) -> Tensor:
+            value = _uniform(n, (max(0.0, 1 - strength), 1 + strength), generator)
+            return torch.where(jittered, value, 1.0)
+
+        brightness, contrast, saturation = (factor(strength) for strength in self.jitter[:3])
+        hue = _uniform(n, (-self.jitter[3], self.jitter[3]), generator)
+        sigma = _uniform(n, self.blur_sigma, generator)
+        return ContrastiveParameters(
+            box=box,
+            flip=chance[0] < self.flip,
+            brightness=brightness,
+            contrast=contrast,
+            saturation=saturation,
+            hue=torch.where(jittered, hue, 0.0),
+            grey=chance[2] < self.grey,
+            sigma=torch.where(chance[3] < self.blur_probability, sigma, 0.0),
+        )
+
+    def apply(self, x: Tensor, parameters: ContrastiveParameters) -> Tensor:
+        """The images that belong to these parameters: uint8 (N, C, H, W) -> float32, channels last."""
+        _check_images(x, self.mean)
+        n, channels, size = len(x), x.shape[1], self.image_size
+        out = torch.empty(n, size, size, channels, device=x.device)
+        # On a CPU the steps of one piece stay in the cache; a GPU takes all images at once.
+        pixels = channels * max(x.shape[2] * x.shape[3], size * size)
+        piece = max(8, (1 << 18) // pixels) if x.device.type == "cpu" else max(n, 1)
+        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+            for start in range(0, n, piece):
+                stop = min(start + piece, n)
+                self._apply_piece(x[start:stop], parameters.part(start, stop), out[start:stop])
+        return out.permute(0, 3, 1, 2)
+
+    def _apply_piece(self, x: Tensor, p: ContrastiveParameters, out: Tensor) -> None:
+        n, channels, height, width = x.shape
+        size = self.image_size
+        device = x.device
+        box, flip = p.box.to(device), p.flip.to(device)
+        rows = resize_matrix(box[:, 0], box[:, 2], height, size)
+        columns = resize_matrix(box[:, 1], box[:, 3], width, size, flip)
+        source = x.to(torch.float32, memory_format=torch.contiguous_format).view(n, channels * height, width)
+
+        # Contrast is relative to the mean of the crop before any blur.
+        columns_mean, rows_mean = columns.mean(1), rows.mean(1)
+        means = torch.bmm(source, columns_mean[:, :, None]).view(n, channels, height)
+        means = torch.bmm(means, rows_mean[:, :, None]).view(n, channels) / 255
+
+        blurred = p.sigma.nonzero()[:, 0]
+        if len(blurred):
+            kernel = blur_matrix(p.sigma[blurred].to(device), self.blur_radius, size)
+            blurred = blurred.to(device)
+            rows[blurred] = kernel @ rows[blurred]
+            columns[blurred] = kernel @ columns[blurred]
+
+        across = torch.bmm(source, columns.transpose(1, 2)).view(n, channels, height, size)
+        pixels = torch.matmul(rows[:, None], across).view(n, channels, size * size)
+
+        mean, std = _constants(self.mean, self.std, device)
+        if channels == 1:
+            gain = (p.brightness * p.contrast).to(device)
+            matrix = gain[:, None, None]
+            middle = means[:, 0]
+        else:
+            matrix = colour_matrix(p).to(device)
+            middle = means @ _luma(device)
+        offset = (p.brightness * (1 - p.contrast)).to(device) * middle
+        # To the normalised scale; black and white become per-channel bounds there.
+        matrix = matrix / (255 * std[None, :, None])
+        shift = (offset[:, None] - mean) / std
+        coloured = torch.baddbmm(shift[:, :, None], matrix, pixels)
+        out.copy_(coloured.view(n, channels, size, size).permute(0, 2, 3, 1))
+        flat = out.view(n * size, size * channels)
+        torch.clamp(flat, (-mean / std).repeat(size), ((1 - mean) / std).repeat(size), out=flat)
+
+
+@dataclass(frozen=True)
+class ReplayParameters:
+    """What was drawn for each of N images; all tensors on the CPU."""
+
+    top: Tensor
+    """(N,) first row of the crop in the padded image."""
+    left: Tensor
+    """(N,) first column of the crop in the padded image."""
+    flip: Tensor
+    """(N,) bool."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Black border, random crop, flip, normalisation; made by `replay`."""
+
+    image_size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    padding: int
+    flip: float
+
+    def __post_init__(self) -> None:
+        _check_normalisation(self.mean, self.std)
+        _check_probability("flip", self.flip)
+        if self.image_size < 1 or self.padding < 0:
+            raise ValueError(
+                f"image_size is {self.image_size} and padding is {self.padding}; "
+                "the size must be positive and the padding must not be negative"
+            )
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Augment uint8 images (N, C, H, W) -> float32 (N, C, image_size, image_size)."""
+        _check_images(x, self.mean)
+        return self.apply(x, self.draw(len(x), x.shape[2], x.shape[3], generator))
+
+    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> ReplayParameters:
+        """Draw the parameters of n images of height x width pixels."""
+        room = (height + 2 * self.padding - self.image_size, width + 2 * self.padding - self.image_size)
+        if min(room) < 0:
+            raise ValueError(
+                f"images of {height} x {width} px with a border of {self.padding} are smaller than the crop "
+                f"of {self.image_size} px; use a larger padding or a smaller image_size"
+            )
+        return ReplayParameters(
+            top=torch.randint(room[0] + 1, (n,), generator=generator),
+            left=torch.randint(room[1] + 1, (n,), generator=generator),
+            flip=torch.rand(n, generator=generator) < self.flip,
+        )
+
+    def apply(self, x: Tensor, parameters: ReplayParameters) -> Tensor:
+        """The images that belong to these parameters: uint8 (N, C, H, W) -> float32, channels last."""
+        _check_images(x, self.mean)
+        n, channels, size, device = len(x), x.shape[1], self.image_size, x.device
+        padded = F.pad(x, [self.padding] * 4)
+        ramp = torch.arange(size, device=device)
+        rows = parameters.top.to(device)[:, None] + ramp
+        columns = torch.where(parameters.flip.to(device)[:, None], size - 1 - ramp, ramp)
+        columns = columns + parameters.left.to(device)[:, None]
+        rows = rows[:, None, :, None].expand(n, channels, size, padded.shape[3])
+        columns = columns[:, None, None, :].expand(n, channels, size, size)
+        return _normalise(padded.gather(2, rows).gather(3, columns), self.mean, self.std)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Normalisation alone; made by `plain`."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _check_normalisation(self.mean, self.std)
+
+    def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Normalise uint8 images (N, C, H, W) -> float32 of the same shape; nothing is drawn."""
+        _check_images(x, self.mean)
+        return _normalise(x, self.mean, self.std)
+
+
+def draw_crop(
+    n: int,
+    height: int,
+    width: int,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> Tensor:
+    """Boxes (N, 4) of random resized crops: top, left, height, width.
+
+    As in torchvision: area uniform, logarithm of the aspect ratio uniform, ten attempts at a box that fits
+    into the image, then uniformly placed; after ten failures the largest central box of an allowed ratio.
+    """
+    attempts = 10
+    area = height * width * _uniform((n, attempts), scale, generator)
+    aspect = _uniform((n, attempts), (math.log(ratio[0]), math.log(ratio[1])), generator).exp()
+    w = (area * aspect).sqrt().round()
+    h = (area / aspect).sqrt().round()
+    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    first = fits.to(torch.uint8).argmax(1, keepdim=True)
+    w, h, found = w.gather(1, first)[:, 0], h.gather(1, first)[:, 0], fits.any(1)
+    place = torch.rand(2, n, generator=generator)
+    top = (place[0] * (height - h + 1)).floor().clamp(max=height - h)
+    left = (place[1] * (width - w + 1)).floor().clamp(max=width - w)
+
+    whole = min(max(width / height, ratio[0]), ratio[1])
+    central_w = float(min(width, round(height * whole)))
+    central_h = float(min(height, round(width / whole)))
+    return torch.stack(
+        [
+            torch.where(found, top, (height - central_h) // 2),
+            torch.where(found, left, (width - central_w) // 2),
+            torch.where(found, h, central_h),
+            torch.where(found, w, central_w),
+        ],
+        dim=1,
+    )
+
+
+def resize_matrix(
+    start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None
+) -> Tensor:
+    """Matrices (N, size, source) that cut `length` pixels from `start` and resize them to `size` pixels.
+
+    start, length: (N,) whole numbers as float32; flip: (N,) bool turns the result round. Bilinear; where the
+    crop is larger than the result the kernel is widened, as PIL and antialias=True of torch do.
+    """
+    step = length / size
+    stretch = 1 / step.clamp(min=1.0)
+    ramp = torch.arange(size, device=start.device) + 0.5
+    if flip is not None:
+        ramp = torch.where(flip[:, None], size - ramp, ramp)
+    pixel = torch.arange(source, device=start.device) + 0.5 - start[:, None]
+    centre = ramp * (step * stretch)[:, None]
+    # Pixels outside the crop are put infinitely far away.
+    inside = (pixel > 0) & (pixel < length[:, None])
+    pixel = torch.where(inside, pixel * stretch[:, None], math.inf)
+    weight = (centre[:, :, None] - pixel[:, None, :]).abs_().neg_().add_(1).clamp_(min=0)
+    return weight.div_(weight.sum(2, keepdim=True))
+
+
+def blur_matrix(sigma: Tensor, radius: int, size: int) -> Tensor:
+    """Matrices (N, size, size) of a Gaussian blur with 2 * radius + 1 taps; borders are mirrored.
+
+    sigma: (N,) positive.
+    """
+    distance = torch.arange(radius + 1, device=sigma.device) / sigma[:, None]
+    taps = torch.exp(-0.5 * distance.square())
+    taps = taps / (2 * taps.sum(1, keepdim=True) - taps[:, :1])
+    return (taps @ _mirrored_taps(radius, size).to(sigma.device)).view(-1, size, size)
+
+
+def colour_matrix(parameters: ContrastiveParameters) -> Tensor:
+    """Matrices (N, 3, 3) of brightness, contrast, saturation, hue and grey together, without the offset.
+
+    In the YIQ plane brightness and contrast scale everything, saturation scales the colour, hue turns it and
+    grey removes it.
+    """
+    p = parameters
+    luma, colour, turned = _yiq()
+    angle = -2 * math.pi * p.hue  # YIQ runs through the colours in the opposite direction to HSV
+    chroma = torch.where(p.grey, 0.0, p.saturation)
+    matrix = luma + (chroma * angle.cos())[:, None, None] * colour
+    matrix += (chroma * angle.sin())[:, None, None] * turned
+    return matrix * (p.brightness * p.contrast)[:, None, None]
+
+
+@lru_cache(maxsize=1)
+def _yiq() -> tuple[Tensor, Tensor, Tensor]:
+    """Three (3, 3) maps of RGB: its luma in all channels, its colour, its colour turned by 90 degrees."""
+    to_yiq = torch.tensor(
+        [[0.299, 0.587, 0.114], [0.595716, -0.274453, -0.321263], [0.211456, -0.522591, 0.311135]],
+        dtype=torch.float64,
+    )
+    to_rgb = torch.linalg.inv(to_yiq)
+    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    luma = to_yiq[:1].expand(3, 3)
+    turned = to_rgb[:, 1:] @ quarter @ to_yiq[1:]
+    return luma.float(), (torch.eye(3) - luma).float(), turned.float()
+
+
+@lru_cache(maxsize=8)
+def _mirrored_taps(radius: int, size: int) -> Tensor:
+    """(radius + 1, size * size): entry d counts how often output i takes pixel j at distance d."""
+    counts = torch.zeros(radius + 1, size, size)
+    for shift in range(-radius, radius + 1):
+        for i in range(size):
+            j = abs(i + shift)
+            j = min(j, 2 * (size - 1) - j)
+            counts[abs(shift), i, j] += 1
+    return counts.view(radius + 1, size * size)
+
+
+@lru_cache(maxsize=16)
+def _constants(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    return torch.tensor(mean, device=device), torch.tensor(std, device=device)
+
+
+@lru_cache(maxsize=8)
+def _luma(device: torch.device) -> Tensor:
+    return _yiq()[0][0].to(device)
+
+
+def _normalise(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """uint8 (N, C, H, W) -> float32, (x / 255 - mean) / std, channels last."""
+    n, channels, height, width = x.shape
+    mean_, std_ = _constants(mean, std, x.device)
+    # One row of pixels with its channels side by side: long enough to be computed in vectors.
+    gain, shift = (1 / (255 * std_)).repeat(width), (-mean_ / std_).repeat(width)
+    flat = x.permute(0, 2, 3, 1).contiguous().view(n * height, width * channels)
+    out = torch.addcmul(shift, flat.float(), gain)
+    return out.view(n, height, width, channels).permute(0, 3, 1, 2)
+
+
+def _uniform(shape: int | tuple[int, ...], limits: tuple[float, float], generator: torch.Generator) -> Tensor:
+    size = (shape,) if isinstance(shape, int) else shape
+    return limits[0] + (limits[1] - limits[0]) * torch.rand(size, generator=generator)
+
+
+def _check_images(x: Tensor, mean: tuple[float, ...]) -> None:
+    if x.ndim != 4 or x.dtype != torch.uint8:
+        raise ValueError(
+            f"augmentation was given a {x.dtype} tensor of shape {tuple(x.shape)}; it takes uint8 images "
+            "(N, C, H, W) with values 0 to 255"
+        )
+    if x.shape[1] != len(mean):
+        raise ValueError(
+            f"the images have {x.shape[1]} channels and mean and std have {len(mean)}; give one per channel"
+        )
+
+
+def _check_normalisation(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    if len(mean) != len(std) or len(mean) not in (1, 3) or min(std) <= 0:
+        raise ValueError(
+            f"mean is {mean} and std is {std}; both need one number per channel, for 1 or 3 channels, "
+            "and std must be positive"
+        )
+
+
+def _check_probability(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is {value}; a probability lies between 0 and 1")
