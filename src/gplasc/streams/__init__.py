@@ -1,0 +1,50 @@
+"""Where tasks come from: data sets of the literature from their own files, folders, arrays, synthetic
+patterns.
+
+    from gplasc.streams import open_stream
+
+    for task in open_stream("seq-digits"):
+        print(task.index, task.class_names, task.train.x.shape)
+
+Importing this package is cheap; what needs torch is imported when it is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gplasc.streams.catalogue import StreamInfo, list_streams
+
+if TYPE_CHECKING:
+    from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+    from gplasc.streams.opening import open_stream
+    from gplasc.streams.stream import Samples, Stream, Task
+
+__all__ = [
+    "Budget",
+    "Dataset",
+    "Samples",
+    "Split",
+    "Stream",
+    "StreamInfo",
+    "Task",
+    "build_stream",
+    "list_streams",
+    "open_stream",
+]
+
+_LATER = {
+    "Budget": "dataset",
+    "Dataset": "dataset",
+    "Split": "dataset",
+    "build_stream": "dataset",
+    "open_stream": "opening",
+    "Samples": "stream",
+    "Stream": "stream",
+    "Task": "stream",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,0 +1,34 @@
+"""seq-digits: the 1,797 handwritten digits that scikit-learn carries with it, 8 x 8 pixels, one channel."""
+
+from __future__ import annotations
+
+import torch
+
+from gplasc.streams.catalogue import Request
+from gplasc.streams.dataset import Dataset, Split, generator_for
+
+TEST_IMAGES_PER_CLASS = 50
+# The split belongs to the data set, not to a run: it never changes with the run's seed.
+SPLIT_SEED = 0
+
+
+def read(request: Request) -> Dataset:
+    """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    # Published values are 0..16.
+    x = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8).unsqueeze(1)
+    y = torch.from_numpy(digits.target).to(torch.int64)
+    is_test = torch.zeros(len(y), dtype=torch.bool)
+    for digit in range(10):
+        rows = (y == digit).nonzero().squeeze(1)
+        drawn = torch.randperm(len(rows), generator=generator_for(SPLIT_SEED, "digits", digit))
+        is_test[rows[drawn[:TEST_IMAGES_PER_CLASS]]] = True
+    return Dataset(
+        train=Split(x[~is_test], y[~is_test]),
+        test=Split(x[is_test], y[is_test]),
+        class_names=tuple(map(str, range(10))),
+        mean=(0.3051,),
+        std=(0.3758,),
+    )

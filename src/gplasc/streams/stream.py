@@ -1,0 +1,181 @@
+"""What a learner sees: a stream of tasks, each with images of classes that were not there before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+from gplasc.streams.storage import MappedImages, Mapping
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images and labels of one split.
+
+    x: (N, C, H, W) uint8, in memory or a view of a memory-mapped file; y: (N,) int64.
+    """
+
+    x: Tensor
+    y: Tensor
+    mapping: Mapping | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: Tensor) -> Samples:
+        """Return a copy of the rows `index`, (K,) int64 or (N,) bool, in memory.
+
+        Of a memory-mapped split only a bounded number of pages stays resident, however often this is called.
+        """
+        taken = Samples(self.x[index], self.y[index])
+        if self.mapping is not None:
+            self.mapping.touched(taken.x.numel())
+        return taken
+
+
+@dataclass(frozen=True)
+class Task:
+    """One step of a stream: `classes` is the range of its labels, `class_names` their names."""
+
+    index: int
+    classes: range
+    class_names: tuple[str, ...]
+    train: Samples
+    test: Samples
+    validation: Samples | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of an image source that make up one split of one task; nothing is read before `samples`.
+
+    rows: a slice, or (N,) int64; labels: (N,) int64, counted from 0 inside the task.
+    """
+
+    images: Tensor | MappedImages
+    rows: slice | Tensor
+    labels: Tensor
+
+    def samples(self, first_class: int) -> Samples:
+        """Read the rows (in memory: a view; of a file: mapped where contiguous, else copied)."""
+        labels = self.labels + first_class
+        if isinstance(self.images, Tensor):
+            return Samples(self.images[self.rows], labels)
+        if isinstance(self.rows, slice):
+            x, mapping = self.images.map(self.rows)
+            return Samples(x, labels, mapping)
+        return Samples(self.images.gather(self.rows), labels)
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What a task will consist of, before anything is read and before its place in a stream is known."""
+
+    class_names: tuple[str, ...]
+    train: Selection
+    test: Selection
+    validation: Selection | None = None
+
+
+class Stream(Sequence[Task]):
+    """A sequence of tasks: `for task in stream`, `len(stream)`, `stream[2]`, `stream[:3]`.
+
+    Labels run from 0 in order of appearance, in slices too. A task is read when it is asked for and forgotten
+    when nobody holds it, so that a stream larger than the memory can be walked through.
+
+    name          as it was opened
+    class_names   of all classes, in order of appearance: class_names[label]
+    image_shape   (channels, height, width)
+    mean, std     per channel, of images scaled to 0..1
+    notes         what the user should know, such as skipped files
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plans: Sequence[TaskPlan],
+        *,
+        image_shape: tuple[int, int, int],
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.image_shape = image_shape
+        self.mean = mean
+        self.std = std
+        self.notes = notes
+        self.class_names = tuple(name for plan in plans for name in plan.class_names)
+        self._plans = tuple(plans)
+        self._alive: WeakValueDictionary[int, Task] = WeakValueDictionary()
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes of all tasks together."""
+        return len(self.class_names)
+
+    @property
+    def classes_per_task(self) -> tuple[int, ...]:
+        """The number of classes of each task."""
+        return tuple(len(plan.class_names) for plan in self._plans)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Stream: ...
+    def __getitem__(self, index: int | slice) -> Task | Stream:
+        if isinstance(index, slice):
+            return Stream(
+                self.name,
+                self._plans[index],
+                image_shape=self.image_shape,
+                mean=self.mean,
+                std=self.std,
+                notes=self.notes,
+            )
+        number = range(len(self))[index]  # negative indices and IndexError as for a list
+        task = self._alive.get(number)
+        if task is None:
+            task = self._read(number)
+            self._alive[number] = task
+        return task
+
+    def _read(self, number: int) -> Task:
+        plan = self._plans[number]
+        first = sum(self.classes_per_task[:number])
+        return Task(
+            index=number,
+            classes=range(first, first + len(plan.class_names)),
+            class_names=plan.class_names,
+            train=plan.train.samples(first),
+            test=plan.test.samples(first),
+            validation=None if plan.validation is None else plan.validation.samples(first),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_alive"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._alive = WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        sizes = self.classes_per_task
+        classes = str(sizes[0]) if len(set(sizes)) == 1 else "+".join(map(str, sizes))
+        shape = "x".join(map(str, self.image_shape))
+        return f"Stream({self.name!r}, {len(self)} tasks of {classes} classes, images {shape})"
+
+
+def as_rows(rows: Tensor) -> slice | Tensor:
+    """Turn (N,) int64 row numbers into a slice where they are consecutive, so that a view will do."""
+    if len(rows) and bool((rows[1:] - rows[:-1] == 1).all()):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows if len(rows) else torch.empty(0, dtype=torch.int64)

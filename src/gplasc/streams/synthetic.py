@@ -1,0 +1,87 @@
+"""synthetic: a coloured pattern for each class, shifted, dimmed and in noise; made in a moment, any shape."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gplasc.errors import UserError
+from gplasc.streams.catalogue import Request
+from gplasc.streams.dataset import Dataset, Split, generator_for
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """What may follow `synthetic:`; `classes`, `train` and `test` count per task, per class and per class."""
+
+    tasks: int = 4
+    classes: int = 2
+    size: int = 16
+    channels: int = 3
+    train: int = 40
+    test: int = 20
+    seed: int = 0
+
+
+def parse(text: str) -> Synthetic:
+    """Read `tasks=5,classes=2,size=32`; what is not named keeps its default.
+
+    >>> parse("tasks=5,size=32")
+    Synthetic(tasks=5, classes=2, size=32, channels=3, train=40, test=20, seed=0)
+    """
+    allowed = [field.name for field in fields(Synthetic)]
+    values: dict[str, int] = {}
+    for item in filter(None, text.split(",")):
+        key, _, value = (part.strip() for part in item.partition("="))
+        if key not in allowed:
+            close = difflib.get_close_matches(key, allowed, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise UserError(f"synthetic has no setting {key!r}; {hint}Settings: {', '.join(allowed)}")
+        lowest = {"size": 4, "seed": 0}.get(key, 1)
+        if not value.isdecimal() or int(value) < lowest:
+            raise UserError(f"synthetic:{item}: {key} must be a whole number, at least {lowest}")
+        values[key] = int(value)
+    return Synthetic(**values)
+
+
+def read(request: Request) -> Dataset:
+    """Draw the patterns and the images; the same settings always give the same images."""
+    settings = parse(request.argument)
+    count = settings.tasks * settings.classes
+    width = len(str(count - 1))
+    return Dataset(
+        train=_draw(settings, count, settings.train, "train"),
+        test=_draw(settings, count, settings.test, "test"),
+        class_names=tuple(f"pattern {number:0{width}d}" for number in range(count)),
+        mean=(0.5,) * settings.channels,
+        std=(0.25,) * settings.channels,
+        classes_per_task=settings.classes,
+    )
+
+
+def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) -> Split:
+    size = settings.size
+    images = torch.empty((count * images_per_class, settings.channels, size, size), dtype=torch.uint8)
+    for number in range(count):
+        pattern = _pattern(settings, number)
+        generator = generator_for(settings.seed, "synthetic", split, number)
+        for row in range(number * images_per_class, (number + 1) * images_per_class):
+            shifts = torch.randint(-(size // 8), size // 8 + 1, (2,), generator=generator).tolist()
+            contrast = 0.7 + 0.6 * torch.rand((), generator=generator)
+            noise = 0.1 * torch.randn(pattern.shape, generator=generator)
+            image = 0.5 + contrast * (pattern.roll(shifts, dims=(1, 2)) - 0.5) + noise
+            images[row] = (image * 255).round().clamp(0, 255).to(torch.uint8)
+    return Split(images, torch.arange(count).repeat_interleave(images_per_class))
+
+
+def _pattern(settings: Synthetic, number: int) -> Tensor:
+    """A 4 x 4 grid of random colours around a random tint, smoothly enlarged: (C, S, S) in 0.15..0.85."""
+    generator = generator_for(settings.seed, "synthetic pattern", number)
+    tint = torch.rand((settings.channels, 1, 1), generator=generator)
+    grid = 0.5 * tint + 0.5 * torch.rand((settings.channels, 4, 4), generator=generator)
+    size = (settings.size, settings.size)
+    return 0.15 + 0.7 * F.interpolate(grid[None], size=size, mode="bilinear", align_corners=False)[0]
