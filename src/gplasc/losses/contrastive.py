@@ -21,8 +21,7 @@ def supcon(
 ) -> Tensor:
     """Supervised contrastive loss (Khosla et al. 2020), with Co2L's asymmetric form as an option.
 
-        loss_i = log sum_{a != i} exp(s_ia) - mean_{j != i, y_j = y_i} s_ij,      s_ij = <z_i, z_j> /
-        temperature
+        loss_i = log sum_{a != i} exp(s_ia) - mean_{j != i, y_j = y_i} s_ij,  s_ij = <z_i, z_j> / temperature
 
     z: (N, D) unit rows, all views; y: (N,) integer labels. Every row is a positive or a negative, but only
     rows where `anchors` (N,) bool is true have a loss; by default all. An anchor without a positive
