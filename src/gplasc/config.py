@@ -1,0 +1,280 @@
+"""Settings of a run: frozen, typed, read from TOML, named by their hash.
+
+A `Config` is complete: every number that decides the result stands in it. `resolve` builds one from the few things a
+user says, the presets (data files, see `gplasc.presets`) and the defaults that stand beside the code, and remembers
+where each value comes from.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gplasc.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Scale = Literal["paper", "cpu", "smoke"]
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and an unknown name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Data(Settings):
+    """Which part of the stream is used, and how images are augmented."""
+
+    classes_per_task: int | tuple[int, ...] | None = None
+    class_order_seed: int | None = None
+    images_per_class: int | None = Field(None, gt=0)
+    test_images_per_class: int | None = Field(None, gt=0)
+    image_size: int | None = Field(None, gt=0)
+    validation: float = Field(0.0, ge=0, lt=1)
+    skip_corrupt: bool = False
+    evaluate_on: Literal["test", "validation"] = "test"
+    crop_scale: float = Field(0.2, gt=0, le=1)
+    flip: float = Field(0.5, ge=0, le=1)
+    jitter: float = Field(1.0, ge=0)
+    padding: int = Field(4, ge=0)
+
+
+class Model(Settings):
+    """The network."""
+
+    encoder: str = "resnet18"
+    width: int = Field(64, gt=0)
+    features: Literal["relu", "signed"] = "relu"
+    projection_hidden: int = Field(512, gt=0)
+    projection_dim: int = Field(128, gt=0)
+
+
+class Train(Settings):
+    """Stage 1: the representation (or, for the replay family, everything)."""
+
+    epochs: int = Field(100, gt=0)
+    first_epochs: int | None = Field(None, gt=0, description="epochs of the first task; default: epochs")
+    batch: int = Field(256, gt=0)
+    lr: float = Field(0.5, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(1e-4, ge=0)
+    schedule: Literal["cosine", "constant"] = "cosine"
+    lr_decay: float = Field(0.1, gt=0, le=1, description="the cosine ends at lr * lr_decay ** 3")
+    warmup_epochs: int = Field(10, ge=0)
+    warmup_from: float = Field(0.01, ge=0)
+    keep_optimiser: bool = True
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+
+class Probe(Settings):
+    """Stage 2: a linear classifier on the frozen encoder."""
+
+    mode: Literal["cached", "published"] = "cached"
+    views: int = Field(4, gt=0, description="augmented views of each image that the cached mode computes")
+    epochs: int = Field(100, gt=0)
+    batch: int = Field(256, gt=0)
+    lr: float = Field(0.5, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    milestones: tuple[int, ...] = (60, 75, 90)
+    decay: float = Field(0.2, gt=0, le=1)
+
+
+class Config(Settings):
+    """Everything that decides a run's result."""
+
+    stream: str
+    method: str
+    plugins: tuple[str, ...] = ()
+    buffer: int = Field(200, ge=0)
+    seed: int = Field(0, ge=0)
+    scale: Scale = "paper"
+    data: Data = Data()
+    model: Model = Model()
+    train: Train = Train()
+    probe: Probe = Probe()
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """The settings of the method and the plug-ins, each under its name."""
+
+    @property
+    def run_id(self) -> str:
+        """Twelve hexadecimal digits that name these settings."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def title(self) -> str:
+        """The method with its plug-ins, as people write it.
+
+        >>> Config(stream="seq-digits", method="co2l", plugins=("gplasc",)).title
+        'co2l+gplasc'
+        """
+        return "+".join((Path(self.method).stem, *self.plugins))
+
+    def flat(self) -> dict[str, Any]:
+        """Return every setting under its dotted name; a method's options stand under the method's name."""
+        values: dict[str, Any] = {}
+        for name, value in self.model_dump(mode="json").items():
+            if name == "options":
+                values |= {f"{owner}.{key}": v for owner, group in value.items() for key, v in group.items()}
+            elif isinstance(value, dict):
+                values |= {f"{name}.{key}": v for key, v in value.items()}
+            else:
+                values[name] = value
+        return values
+
+    def to_toml(self) -> str:
+        """Return the settings as TOML, to be read again by `read_toml`."""
+        import tomli_w
+
+        tree: dict[str, Any] = {}
+        for name, value in self.flat().items():
+            if value is None:
+                continue
+            section, _, key = name.rpartition(".")
+            (tree.setdefault(section, {}) if section else tree)[key] = value
+        return tomli_w.dumps(tree)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read settings from a TOML file as dotted names."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"the settings file {path} does not exist; check the path") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"the settings file {path} cannot be read as TOML: {error}") from None
+    values: dict[str, Any] = {}
+    for name, value in tree.items():
+        values |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    return values
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``name=value`` pairs from the command line; values are written as in TOML, bare words are strings.
+
+    >>> parse_assignments(["train.lr=0.1", "gplasc.position_target=unit"])
+    {'train.lr': 0.1, 'gplasc.position_target': 'unit'}
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"'{text}' is not a setting; write name=value, for example train.lr=0.1")
+        values[name.strip()] = parse_value(value.strip())
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """Read one value as TOML writes it; ``none`` is None and anything else is a string."""
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Say which allowed name was probably meant, as the end of a sentence."""
+    allowed = sorted(allowed)
+    close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else f"allowed: {', '.join(allowed)}"
+
+
+class Resolved(Settings):
+    """A complete configuration and where each of its values comes from."""
+
+    config: Config
+    sources: dict[str, str]
+
+
+def resolve(
+    stream: str,
+    method: str,
+    plugins: Iterable[str] = (),
+    *,
+    buffer: int | None = None,
+    seed: int = 0,
+    scale: Scale = "paper",
+    settings: Mapping[str, Any] | None = None,
+) -> Resolved:
+    """Build the complete settings of a run.
+
+    Later ones win: the defaults beside the code, the presets of the scale for this stream, method and buffer, then
+    ``settings`` by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
+    """
+    from gplasc.methods import find_method
+    from gplasc.plugins import find_plugin
+    from gplasc.presets import matching_rules
+
+    plugins = tuple(plugins)
+    owners = {Path(method).stem: find_method(method).Settings}
+    owners |= {name: find_plugin(name).Settings for name in plugins}
+    sections: dict[str, type[Settings]] = {"data": Data, "model": Model, "train": Train, "probe": Probe, **owners}
+    known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields}
+
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    if buffer is not None:
+        values["buffer"] = buffer
+    for rule in matching_rules(scale, stream=stream, method=Path(method).stem, plugins=plugins, buffer=buffer):
+        for name, value in rule.set.items():
+            # A rule may speak of a plug-in or an option that this run does not have.
+            if name in known or (name == "buffer" and buffer is None):
+                values[name], sources[name] = value, rule.source
+    for name, value in (settings or {}).items():
+        full = _full_name(name, known)
+        values[full], sources[full] = value, "given"
+    if buffer is not None:
+        sources["buffer"] = "given"
+
+    tree: dict[str, Any] = {"stream": stream, "method": method, "plugins": plugins, "seed": seed, "scale": scale}
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        if section:
+            groups.setdefault(section, {})[key] = value
+        else:
+            tree[key] = value
+    try:
+        for section, kind in sections.items():
+            group = kind(**groups.get(section, {}))
+            if section in owners:
+                tree.setdefault("options", {})[section] = group.model_dump(mode="json")
+            else:
+                tree[section] = group
+        config = Config(**tree)
+    except ValidationError as error:
+        raise UserError(_explain(error)) from None
+    if config.data.evaluate_on == "validation" and config.data.validation == 0:
+        raise UserError("data.evaluate_on is 'validation' but data.validation is 0; give a share such as 0.1")
+    return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+
+
+def _full_name(name: str, known: set[str]) -> str:
+    if name in known:
+        return name
+    matches = sorted(full for full in known if full.rpartition(".")[2] == name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UserError(f"the setting '{name}' could be {' or '.join(matches)}; write the full name")
+    short = {full.rpartition(".")[2] for full in known}
+    raise UserError(f"there is no setting '{name}' here; {nearest(name, known if '.' in name else short | known)}")
+
+
+def _explain(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    name = f"{error.title.lower()}.{'.'.join(str(part) for part in problem['loc'])}"
+    return f"the setting {name} was given as {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

@@ -1,0 +1,44 @@
+"""Where features lie on the sphere: task centres, radii, and how far past classes have moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+
+def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
+    """Mean of each class's unit rows: z (N, D), y (N,) to (len(classes), D)."""
+    return torch.stack([z[y == label].mean(0) for label in classes])
+
+
+def diagnose(means: list[Tensor], learned: list[Tensor], k: float | None = None, vertices: Tensor | None = None) -> dict[str, Any]:
+    """Describe the geometry of the tasks seen so far.
+
+    means: class means (C_t, D) of each task now; learned: the same as they were when the task had just been learned;
+    k: the threshold of the current task and vertices (K, D) the prepared centres, both None without GPLASC.
+
+    The radius is the root mean square distance of a task's class means from their centre; drift is the distance a class
+    mean has moved since its task was learned.
+    """
+    centres = [m.mean(0) for m in means]
+    directions = normalize(torch.stack(centres), dim=1)
+    cosines = directions @ directions.T
+    result: dict[str, Any] = {
+        "center_norm": [c.norm().item() for c in centres],
+        "radius": [(m - c).square().sum(1).mean().sqrt().item() for m, c in zip(means, centres, strict=True)],
+        "center_cosines": cosines.tolist(),
+        "drift": [(m - p).norm(dim=1).mean().item() for m, p in zip(means, learned, strict=True)],
+    }
+    if vertices is not None:
+        found = vertices[: len(centres)].to(directions)
+        result["vertex_cosine"] = (directions * found).sum(1).tolist()
+        result["etf_cosine"] = -1.0 / (len(vertices) - 1) if len(vertices) > 1 else None
+    if k is not None:
+        current = normalize(means[-1], dim=1)
+        pairs = (current @ current.T)[~torch.eye(len(current), dtype=torch.bool, device=current.device)]
+        result["threshold"] = k
+        result["pairs_below_threshold"] = (pairs < k).float().mean().item() if len(pairs) else 0.0
+    return result

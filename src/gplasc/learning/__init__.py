@@ -1,0 +1,1 @@
+"""The loop and what it needs: context, probe, schedule, checkpoints, progress, runs."""

@@ -1,0 +1,84 @@
+"""Co2L: asymmetric SupCon and instance-relation distillation (Cha et al., ICCV 2021)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from pydantic import Field
+from torch import Tensor
+
+from gplasc.losses import relation_distillation, supcon
+from gplasc.methods.base import Contrastive, ContrastiveSettings, Part
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class Co2LSettings(ContrastiveSettings):
+    """Settings of Co2L; the defaults are those of the official code."""
+
+    student_temperature: float = Field(0.2, gt=0)
+    teacher_temperature: float = Field(0.01, gt=0)
+    distill_weight: float = Field(1.0, ge=0)
+    teacher_mode: Literal["train", "eval"] = "train"
+    divisor: Literal["rows", "anchors"] = "rows"
+
+
+SettingsType = TypeVar("SettingsType", bound=Co2LSettings)
+
+
+class Co2L(Contrastive[SettingsType], Generic[SettingsType]):
+    """Only samples of the current task are anchors; relations between all samples are held as they were."""
+
+    Settings = Co2LSettings
+    DEVIATIONS = (
+        "teacher_mode='train': the previous model normalises with batch statistics, as in the official code, where "
+        "this follows from the place of a deepcopy; the paper is silent",
+        "divisor='rows': the asymmetric term is divided by all rows, as in the official code; the paper's formula is "
+        "a sum over the current anchors ('anchors' divides by their number)",
+        "base_temperature=0.07: the contrastive term is multiplied by temperature / 0.07, as in the official code",
+        "the row maximum in the distillation is handled by log-softmax, not by the official explicit quotient: "
+        "equal up to rounding",
+        "the last probe epoch is reported, never the best one on the test split",
+    )
+
+    @property
+    def teacher(self) -> Literal["train", "eval"] | None:
+        """The mode of the previous model."""
+        return self.settings.teacher_mode
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the asymmetric contrastive term and, from the second task on, the relation distillation."""
+        terms = {"supcon": self.contrast(parts[0], outs[0], ctx)}
+        if ctx.previous is not None:
+            terms["ird"] = self.distillation_weight(ctx) * self.distillation(parts[0], outs[0], ctx)
+        return terms
+
+    def contrast(self, part: Part, out: Outputs, ctx: Context) -> Tensor:
+        """SupCon in which only the current task's rows are anchors."""
+        term = supcon(
+            out.projection,
+            part.y,
+            temperature=self.settings.temperature,
+            anchors=part.y >= ctx.task.classes.start,
+            divisor=self.settings.divisor,
+            gram=out.projection_gram,
+        )
+        return self.scale * term
+
+    def distillation(self, part: Part, out: Outputs, ctx: Context) -> Tensor:
+        """Cross-entropy between the relations of the previous and the present model, over all rows."""
+        previous = ctx.previous_outputs(part)
+        return relation_distillation(
+            out.projection,
+            previous.projection,
+            student_temperature=self.settings.student_temperature,
+            teacher_temperature=self.settings.teacher_temperature,
+            student_gram=out.projection_gram,
+            teacher_gram=previous.projection_gram,
+        )
+
+    def distillation_weight(self, ctx: Context) -> float:
+        """Return the weight of the distillation in this task."""
+        return self.settings.distill_weight

@@ -1,0 +1,30 @@
+"""SupCon: supervised contrastive fine-tuning on the task's samples and the memory (Khosla et al. 2020)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from gplasc.losses import supcon
+from gplasc.methods.base import Contrastive, ContrastiveSettings, Part
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class SupCon(Contrastive[ContrastiveSettings]):
+    """Symmetric SupCon: current and remembered samples are anchors alike."""
+
+    Settings = ContrastiveSettings
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the contrastive term over all rows."""
+        term = supcon(
+            outs[0].projection,
+            parts[0].y,
+            temperature=self.settings.temperature,
+            gram=outs[0].projection_gram,
+        )
+        return {"supcon": self.scale * term}

@@ -1,0 +1,63 @@
+"""Hyper-parameters as data: a list of rules for each scale, the later ones winning.
+
+A rule says for which streams, methods, plug-ins and buffers it holds (``when``), what it sets (``set``) and where the
+numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``paper`` and change what costs time.
+"""
+
+import fnmatch
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FILES = {"paper": ("paper",), "cpu": ("paper", "cpu"), "smoke": ("paper", "cpu", "smoke")}
+
+
+class Rule(BaseModel):
+    """One preset: conditions, values by dotted name, and provenance."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    when: dict[str, Any] = {}
+    set: dict[str, Any]
+
+    def matches(self, facts: dict[str, Iterable[str]]) -> bool:
+        """Tell whether each condition allows one of the values that hold; names may contain ``*``."""
+        for name, allowed in self.when.items():
+            patterns = allowed if isinstance(allowed, list) else [allowed]
+            if not any(fnmatch.fnmatchcase(value, str(p)) for value in facts[name] for p in patterns):
+                return False
+        return True
+
+
+@lru_cache
+def _rules(name: str) -> tuple[Rule, ...]:
+    text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return tuple(
+        Rule(source=rule["source"], when=rule.get("when", {}), set=_flatten(rule["set"]))
+        for rule in tomllib.loads(text)["rule"]
+    )
+
+
+def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= {f"{name}.{key}": v for key, v in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def matching_rules(
+    scale: str, *, stream: str, method: str, plugins: Iterable[str], buffer: int | None
+) -> list[Rule]:
+    """Return the rules of a scale that hold for this run, weakest first."""
+    facts = {"stream": [stream], "method": [method], "plugin": list(plugins), "buffer": [str(buffer)]}
+    return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]

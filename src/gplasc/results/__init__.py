@@ -1,0 +1,1 @@
+"""One run = one folder named by the hash of its settings: record, terms, checkpoints, weights."""
