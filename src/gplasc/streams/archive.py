@@ -13,21 +13,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import IO
 
 from gplasc.errors import UserError
 from gplasc.streams.lock import locked
 
 _CHUNK = 1 << 20
-
-
-class Readable(Protocol):
-    """Whatever bytes can be read from."""
-
-    def read(self, size: int = ..., /) -> bytes:
-        """Return at most `size` bytes; none at the end."""
-
 
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"PK", "zip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
@@ -104,7 +97,7 @@ def _kind(path: Path) -> str:
 
 
 @contextmanager
-def _decompressed(path: Path, kind: str) -> Iterator[Readable]:
+def _decompressed(path: Path, kind: str) -> Iterator[BufferedIOBase]:
     with path.open("rb") as raw:
         if kind == "gzip":
             with gzip.GzipFile(fileobj=raw) as file:
@@ -177,7 +170,7 @@ def _inside(archive: Path, name: str, target: Path) -> Path:
     return target.joinpath(*parts)
 
 
-def _write(archive: Path, source: Readable, path: Path, size: int, target: Path) -> None:
+def _write(archive: Path, source: IO[bytes], path: Path, size: int, target: Path) -> None:
     if path.exists() or path == target:
         raise UserError(f"{archive} was refused: it holds {path.name!r} twice")
     if size > shutil.disk_usage(target).free:

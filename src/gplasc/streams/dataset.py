@@ -16,10 +16,15 @@ from gplasc.streams.stream import Selection, Stream, TaskPlan, as_rows
 
 @dataclass(frozen=True)
 class Split:
-    """images: (N, C, H, W) uint8, in memory or in a file; labels: (N,) int64, as the data set has them."""
+    """Images, (M, C, H, W) uint8 in memory or in a file, and labels, (N,) int64, as the data set numbers
+    them.
+
+    rows: (N,) int64, which image each label belongs to; None: the images in their order, N = M.
+    """
 
     images: Tensor | MappedImages
     labels: Tensor
+    rows: Tensor | None = None
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -167,7 +172,7 @@ def _rows_by_class(split: Split, budget: Budget, count: int, seed: int, purpose:
         if keep < len(own):
             drawn = torch.randperm(len(own), generator=generator_for(seed, purpose, number))[:keep]
             own = own[drawn.sort().values]
-        rows[number] = own
+        rows[number] = own if split.rows is None else split.rows[own]
     return rows
 
 

@@ -28,8 +28,8 @@ def open_stream(
 ) -> Stream:
     """Open a stream by name; `gplasc.streams.list_streams()` tells which there are.
 
-    data_dir               a folder that holds the data set or its archive, or the archive itself; GPLASC_DATA and
-                           the user's cache folder are searched next
+    data_dir               a folder that holds the data set or its archive, or the archive itself; searched
+                           before GPLASC_DATA and the user's cache folder
     classes_per_task       a number, or a list with one number a task; default: as in the literature
     class_order            class numbers in the order they shall appear (a part of them is allowed), or
     class_order_seed       a seed that shuffles them

@@ -48,6 +48,12 @@ class MappedImages:
         """Bytes of one image."""
         return prod(self.shape[1:])
 
+    def part(self, start: int, stop: int) -> MappedImages:
+        """Return the images `start` to `stop` as images of their own."""
+        return MappedImages(
+            self.path, self.offset + start * self.image_bytes, (stop - start, *self.shape[1:])
+        )
+
     def map(self, rows: slice) -> tuple[Tensor, Mapping | None]:
         """Map consecutive rows, without reading them.
 
@@ -73,7 +79,7 @@ class MappedImages:
     def gather(self, rows: Tensor) -> Tensor:
         """Copy rows, (K,) int64, into memory: (K, C, H, W). Reads the file, so no pages stay mapped."""
         gathered = torch.empty((len(rows), *self.shape[1:]), dtype=torch.uint8)
-        target = gathered.numpy().reshape(-1)
+        target = gathered.numpy().reshape(-1).data
         size = self.image_bytes
         with self.path.open("rb") as file:
             for number, row in enumerate(rows.tolist()):
