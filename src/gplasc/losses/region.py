@@ -41,8 +41,8 @@ def range_loss(
     be negative).
 
     z: (N, D) unit rows of one task; y: (N,) integer labels. Rows of different tasks must not be mixed: it
-    would pull the tasks together. k: number in [-1, 1] or tensor (). Without a pair the loss is 0 and keeps
-    its graph.
+    would pull the tasks together. k: number in [-1, 1] or tensor () without gradient. Without a pair the
+    loss is 0 and keeps its graph.
 
     reduction: "mean" over the pairs; "mean_active" over the pairs with x > 0; "sum".
     gram: (N, N) cosines z @ z.T when the caller has them already. chunk_rows: see `rows.py`.
@@ -70,7 +70,9 @@ def range_terms(
     inputs.require_labels(y, rows)
     inputs.require_choice("form", form, RANGE_FORMS)
     inputs.require_choice("reduction", reduction, ("mean", "mean_active", "sum"))
-    if not isinstance(k, Tensor) and not -1 <= k <= 1:
+    if isinstance(k, Tensor):
+        k = k.detach()
+    elif not -1 <= k <= 1:
         raise ValueError(f"k is a cosine and must be in [-1, 1], got {k}.")
     if gram is None:
         inputs.require_unit_rows("range_loss", "z", z)
