@@ -1,0 +1,267 @@
+"""The command line. Each command is a small dataclass; what it needs is imported only when it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg, subcommand
+
+from gplasc.errors import UserError
+
+if TYPE_CHECKING:
+    from gplasc.config import Resolved
+
+Names = UseAppendAction[tuple[str, ...]]
+
+
+@dataclass
+class Settings:
+    """What decides a run's result."""
+
+    stream: str | None = None
+    """Name of a stream (see `gplasc list`), folder:PATH or npz:PATH; default: seq-digits."""
+    method: str | None = None
+    """Name of a method (see `gplasc list`), or the path of a Python file with your own; default: co2l."""
+    plugin: Names = ()
+    """Plug-in to add, for example gplasc; may be repeated."""
+    buffer: int | None = None
+    """Number of samples the memory holds; default: that of the preset."""
+    seed: int | None = None
+    """Seed of every random choice; default: 0."""
+    scale: Literal["paper", "cpu", "smoke"] | None = None
+    """paper: the published protocol; cpu (default): the same code on a budget for two cores; smoke: seconds."""
+    config: Path | None = None
+    """TOML file with settings, as `gplasc show --toml` prints them."""
+    set: Annotated[Names, arg(metavar="NAME=VALUE")] = ()
+    """A single setting, for example train.lr=0.1 or margin=0.2; may be repeated."""
+
+    def resolve(self) -> Resolved:
+        """Return the complete settings."""
+        from gplasc.config import parse_assignments, read_toml, resolve
+
+        given = read_toml(self.config) if self.config else {}
+        # What the command line says wins over the file, and the file over the defaults.
+        names = {
+            "stream": self.stream,
+            "method": self.method,
+            "plugins": self.plugin or None,
+            "buffer": self.buffer,
+            "seed": self.seed,
+            "scale": self.scale,
+        }
+        base = {"stream": "seq-digits", "method": "co2l", "plugins": (), "buffer": None, "seed": 0, "scale": "cpu"}
+        for name, value in names.items():
+            in_file = given.pop(name, base[name])
+            base[name] = in_file if value is None else value
+        return resolve(**base, settings=given | parse_assignments(self.set))  # type: ignore[arg-type]
+
+
+@dataclass
+class Run(Settings):
+    """Learn a stream task by task and evaluate all tasks after each.
+
+    A run is named by the hash of its settings. Run again, a complete one prints its result; one that was cut off
+    continues bit for bit.
+    """
+
+    out: Path = Path("runs")
+    """Folder of all runs."""
+    data_dir: Path | None = None
+    """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
+    device: str | None = None
+    """cpu, cuda, mps; default: the accelerator if there is one."""
+    threads: int | None = None
+    """Threads of torch; default: all cores. Results are equal bit for bit only for equal numbers."""
+    save_every: float = 60.0
+    """Seconds between two checkpoints."""
+    save_steps: int | None = None
+    """Steps between two checkpoints, beside the seconds."""
+    tensorboard: bool = False
+    """Also write TensorBoard files."""
+    json: bool = False
+    """Print the record as one JSON object on the last line of standard output."""
+    quiet: bool = False
+    """No progress."""
+    dry_run: bool = False
+    """Only say what the run would cost."""
+
+    def main(self) -> int:
+        """Run the command."""
+        import torch
+
+        from gplasc.learning.progress import display
+        from gplasc.learning.run import Interrupted, execute
+
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        resolved = self.resolve()
+        if self.dry_run:
+            from gplasc.learning.cost import estimate_cost
+
+            print(estimate_cost(resolved, data_dir=self.data_dir, device=self.device))
+            return 0
+        try:
+            result = execute(
+                resolved,
+                out=self.out,
+                data_dir=self.data_dir,
+                device=self.device,
+                display=display(self.quiet),
+                save_every=self.save_every,
+                save_steps=self.save_steps,
+                tensorboard=self.tensorboard,
+            )
+        except Interrupted:
+            print("interrupted and saved; run the same command again to continue", file=sys.stderr)
+            return 130
+        if self.json:
+            print(json.dumps(result.record))
+        else:
+            from gplasc.results.show import print_run
+
+            print_run(result.record, result.folder)
+        return 0
+
+
+@dataclass
+class Show(Settings):
+    """Print the settings in force and where each comes from, and a method's deviations from its paper.
+
+    `gplasc show der` is short for `gplasc show --method der`.
+    """
+
+    name: Positional[str] = ""
+    """A method's or a plug-in's name."""
+    toml: bool = False
+    """Print TOML to be read again with --config."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.plugins import list_plugins
+        from gplasc.results.show import print_settings
+
+        if self.name in list_plugins():
+            self.plugin = (*self.plugin, self.name)
+        elif self.name:
+            self.method = self.name
+        resolved = self.resolve()
+        if self.toml:
+            print(resolved.config.to_toml(), end="")
+        else:
+            print_settings(resolved)
+        return 0
+
+
+@dataclass
+class List:
+    """List methods, plug-ins, streams and experiments."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.experiments import EXPERIMENTS
+        from gplasc.methods import list_methods
+        from gplasc.plugins import list_plugins
+        from gplasc.streams.catalogue import list_streams
+
+        groups = {
+            "methods": list_methods(),
+            "plug-ins": list_plugins(),
+            "streams": {info.name: f"{info.description} ({info.shape})" for info in list_streams()},
+            "experiments": dict(EXPERIMENTS),
+        }
+        if self.json:
+            print(json.dumps(groups))
+            return 0
+        from rich.console import Console
+        from rich.table import Table
+
+        for title, entries in groups.items():
+            table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False)
+            for name, text in entries.items():
+                table.add_row(name, text, style=None)
+            Console().print(table, "")
+        return 0
+
+
+@dataclass
+class Reproduce:
+    """Reproduce a table or figure of the paper."""
+
+    name: Positional[str]
+    """Name of an experiment (see `gplasc list`)."""
+    out: Path = Path("runs")
+    """Folder for figures and numbers; a folder of the experiment's name is made in it."""
+    seed: int = 0
+    """Seed of every random choice."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.experiments import run_experiment
+
+        run_experiment(self.name, self.out / self.name, seed=self.seed)
+        return 0
+
+
+@dataclass
+class Data:
+    """Find, download, check or look at data sets."""
+
+    action: Positional[Literal["list", "path", "get", "check", "show"]]
+    """list: all of them; path: where one is looked for; get: download it; check: verify it; show: a sheet of images."""
+    name: Positional[str] = ""
+    """Name of a stream."""
+    data_dir: Path | None = None
+    """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
+    out: Path | None = None
+    """With show: the picture to write."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.streams import commands
+
+        return commands.main(self.action, self.name, self.data_dir, self.out)
+
+
+Command = (
+    Annotated[Run, subcommand("run")]
+    | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[Show, subcommand("show")]
+    | Annotated[List, subcommand("list")]
+    | Annotated[Data, subcommand("data")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run ``gplasc``; exit with 0 when done, 2 for the user's mistake, 130 when interrupted."""
+    try:
+        command = tyro.cli(
+            Command,  # type: ignore[arg-type]
+            prog="gplasc",
+            description="Class-incremental learning with contrastive and replay methods, and GPLASC for all of them.",
+            args=arguments,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+        code = command.main()
+    except UserError as error:
+        print(f"gplasc: {error}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        print("gplasc: interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
