@@ -151,7 +151,7 @@ def _make(
     free = shutil.disk_usage(target.parent).free
     if needed > free:
         raise UserError(
-            f"the decoded images of {name} need {needed / 1e9:.1f} GB, but {target.parent} has {free / 1e9:.1f}; "
+            f"the decoded images of {name} need {needed / 1e9:.1f} GB, {target.parent} has {free / 1e9:.1f}; "
             "make room, choose a smaller image size, or name another cache folder with GPLASC_CACHE"
         )
     temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"

@@ -72,7 +72,7 @@ def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) ->
         for row in range(number * images_per_class, (number + 1) * images_per_class):
             shifts = torch.randint(-(size // 8), size // 8 + 1, (2,), generator=generator).tolist()
             contrast = 0.7 + 0.6 * torch.rand((), generator=generator)
-            noise = 0.1 * torch.randn(pattern.shape, generator=generator)
+            noise = 0.07 * torch.randn(pattern.shape, generator=generator)
             image = 0.5 + contrast * (pattern.roll(shifts, dims=(1, 2)) - 0.5) + noise
             images[row] = (image * 255).round().clamp(0, 255).to(torch.uint8)
     return Split(images, torch.arange(count).repeat_interleave(images_per_class))
