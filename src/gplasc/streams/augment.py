@@ -205,57 +205,59 @@ class Contrastive:
     def apply(self, x: Tensor, parameters: ContrastiveParameters) -> Tensor:
         """The images that belong to these parameters: uint8 (N, C, H, W) -> float32, channels last."""
         _check_images(x, self.mean)
-        n, channels, size = len(x), x.shape[1], self.image_size
-        out = torch.empty(n, size, size, channels, device=x.device)
-        # On a CPU the steps of one piece stay in the cache; a GPU takes all images at once.
-        pixels = channels * max(x.shape[2] * x.shape[3], size * size)
-        piece = max(8, (1 << 18) // pixels) if x.device.type == "cpu" else max(n, 1)
-        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        n, channels, height, width = x.shape
+        size, device = self.image_size, x.device
+        # On a CPU one piece of the batch goes through all steps while it is in the cache, in buffers that
+        # the next piece uses again (fresh memory costs more than the arithmetic); a GPU takes all at once.
+        numbers = channels * max(height, size) * max(width, size)
+        piece = max(1, min(n, max(4, (1 << 19) // numbers) if device.type == "cpu" else n))
+        first, second = torch.empty(2, piece * numbers, device=device)
+        out = torch.empty(n, size, size, channels, device=device)
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+            box = parameters.box.to(device)
+            vertical = _tents(box[:, 0], box[:, 2], height, size)
+            horizontal = _tents(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
+            matrix, towards_mean = (m.to(device) for m in self._colour(parameters))
+            mean, std = torch.tensor((self.mean, self.std), device=device)
+            black, white = (-mean / std).repeat(size), ((1 - mean) / std).repeat(size)
             for start in range(0, n, piece):
-                stop = min(start + piece, n)
-                self._apply_piece(x[start:stop], parameters.part(start, stop), out[start:stop])
+                part = slice(start, min(start + piece, n))
+                source = _shaped(first, *x[part].shape).copy_(x[part])
+                rows, columns = vertical.matrices(part), horizontal.matrices(part)
+                # Contrast is relative to the mean of the crop before the blur.
+                means = _sandwich_means(rows, source, columns)
+                shift = torch.baddbmm((-mean / std)[:, None], towards_mean[part], means)
+                self._blur(rows, columns, parameters.sigma[part])
+                half = _resize_rows(source, columns, second)
+                coloured = _recolour(half, matrix[part], shift, first, second)
+                # The result's rows, every pixel with its channels: (N, size, H) @ (N, H, size * C).
+                result = out[part].view(-1, size, size * channels)
+                torch.bmm(rows, coloured, out=result).clamp_(black, white)
         return out.permute(0, 3, 1, 2)
 
-    def _apply_piece(self, x: Tensor, p: ContrastiveParameters, out: Tensor) -> None:
-        n, channels, height, width = x.shape
-        size = self.image_size
-        device = x.device
-        box, flip = p.box.to(device), p.flip.to(device)
-        rows = resize_matrix(box[:, 0], box[:, 2], height, size)
-        columns = resize_matrix(box[:, 1], box[:, 3], width, size, flip)
-        source = x.to(torch.float32, memory_format=torch.contiguous_format).view(n, channels * height, width)
-
-        # Contrast is relative to the mean of the crop before any blur.
-        columns_mean, rows_mean = columns.mean(1), rows.mean(1)
-        means = torch.bmm(source, columns_mean[:, :, None]).view(n, channels, height)
-        means = torch.bmm(means, rows_mean[:, :, None]).view(n, channels) / 255
-
-        blurred = p.sigma.nonzero()[:, 0]
+    def _blur(self, rows: Tensor, columns: Tensor, sigma: Tensor) -> None:
+        """Let the matrices (N, size, ...) blur what they give, in place, where sigma (N,) is not 0."""
+        blurred = sigma.nonzero()[:, 0]  # sigma is on the CPU: no waiting for a GPU here
         if len(blurred):
-            kernel = blur_matrix(p.sigma[blurred].to(device), self.blur_radius, size)
-            blurred = blurred.to(device)
-            rows[blurred] = kernel @ rows[blurred]
-            columns[blurred] = kernel @ columns[blurred]
+            kernel = blur_matrix(sigma[blurred].to(rows.device), self.blur_radius, self.image_size)
+            blurred = blurred.to(rows.device)
+            for matrices in (rows, columns):
+                smooth = torch.bmm(kernel, matrices.index_select(0, blurred))
+                matrices.index_copy_(0, blurred, smooth)
 
-        across = torch.bmm(source, columns.transpose(1, 2)).view(n, channels, height, size)
-        pixels = torch.matmul(rows[:, None], across).view(n, channels, size * size)
+    def _colour(self, p: ContrastiveParameters) -> tuple[Tensor, Tensor]:
+        """Colour change and normalisation of each image: two matrices (N, C, C), matrix and towards_mean.
 
-        mean, std = _constants(self.mean, self.std, device)
-        if channels == 1:
-            gain = (p.brightness * p.contrast).to(device)
-            matrix = gain[:, None, None]
-            middle = means[:, 0]
+        With the channels' means m (C,) of the crop, all on the scale 0 to 255, a pixel v (C,) becomes
+        matrix @ v + towards_mean @ m - mean / std.
+        """
+        if len(self.std) == 1:
+            matrix, luma = (p.brightness * p.contrast)[:, None, None], torch.ones(1, 1)
         else:
-            matrix = colour_matrix(p).to(device)
-            middle = means @ _luma(device)
-        offset = (p.brightness * (1 - p.contrast)).to(device) * middle
-        # To the normalised scale; black and white become per-channel bounds there.
-        matrix = matrix / (255 * std[None, :, None])
-        shift = (offset[:, None] - mean) / std
-        coloured = torch.baddbmm(shift[:, :, None], matrix, pixels)
-        out.copy_(coloured.view(n, channels, size, size).permute(0, 2, 3, 1))
-        flat = out.view(n * size, size * channels)
-        torch.clamp(flat, (-mean / std).repeat(size), ((1 - mean) / std).repeat(size), out=flat)
+            matrix, luma = colour_matrix(p), _yiq()[0]
+        towards_mean = (p.brightness * (1 - p.contrast))[:, None, None] * luma
+        scale = 1 / (255 * torch.tensor(self.std)[:, None])
+        return matrix * scale, towards_mean * scale
 
 
 @dataclass(frozen=True)
@@ -313,13 +315,18 @@ class Replay:
         _check_images(x, self.mean)
         n, channels, size, device = len(x), x.shape[1], self.image_size, x.device
         padded = F.pad(x, [self.padding] * 4)
-        ramp = torch.arange(size, device=device)
-        rows = parameters.top.to(device)[:, None] + ramp
-        columns = torch.where(parameters.flip.to(device)[:, None], size - 1 - ramp, ramp)
-        columns = columns + parameters.left.to(device)[:, None]
-        rows = rows[:, None, :, None].expand(n, channels, size, padded.shape[3])
-        columns = columns[:, None, None, :].expand(n, channels, size, size)
-        return _normalise(padded.gather(2, rows).gather(3, columns), self.mean, self.std)
+        height, width = padded.shape[2:]
+        # The flip comes first, so the crop is counted from the other side.
+        left = torch.where(parameters.flip, width - size - parameters.left, parameters.left).to(device)
+        flipped = parameters.flip.nonzero()[:, 0].to(device)
+        padded[flipped] = padded[flipped].flip(3)
+        # Each row of a crop is `size` neighbours in memory, and is copied as one piece.
+        image = torch.arange(n, device=device)[:, None, None] * channels
+        channel = torch.arange(channels, device=device)[:, None]
+        row = torch.arange(size, device=device) + parameters.top.to(device)[:, None, None]
+        start = ((image + channel) * height + row) * width + left[:, None, None]
+        crops = padded.view(-1).unfold(0, size, 1).index_select(0, start.view(-1)) if n else padded
+        return _normalise(crops.view(n, channels, size, size), self.mean, self.std)
 
 
 @dataclass(frozen=True)
@@ -385,18 +392,43 @@ def resize_matrix(
     start, length: (N,) whole numbers as float32; flip: (N,) bool turns the result round. Bilinear; where the
     crop is larger than the result the kernel is widened, as PIL and antialias=True of torch do.
     """
+    return _tents(start, length, source, size, flip).matrices(slice(None))
+
+
+@dataclass(frozen=True)
+class _Tents:
+    """Resizing of N lines: output pixel i weighs input pixel j by max(0, 1 - |centre_i - pixel_j|)."""
+
+    centre: Tensor  # (N, size)
+    pixel: Tensor  # (N, source) or (1, source)
+    normalised: bool  # whether the weights of an output pixel sum to 1 as they are
+
+    def matrices(self, part: slice) -> Tensor:
+        pixel = self.pixel[part] if len(self.pixel) > 1 else self.pixel
+        weight = self.centre[part, :, None] - pixel[:, None, :]
+        torch.add(_ONE.to(weight.device), weight.abs_(), alpha=-1, out=weight).clamp_(min=0)
+        return weight if self.normalised else weight.div_(weight.sum(2, keepdim=True))
+
+
+_ONE = torch.tensor(1.0)
+
+
+def _tents(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None) -> _Tents:
     step = length / size
-    stretch = 1 / step.clamp(min=1.0)
     ramp = torch.arange(size, device=start.device) + 0.5
     if flip is not None:
         ramp = torch.where(flip[:, None], size - ramp, ramp)
-    pixel = torch.arange(source, device=start.device) + 0.5 - start[:, None]
-    centre = ramp * (step * stretch)[:, None]
+    centre = ramp * step[:, None]
+    pixel = torch.arange(source, device=start.device) + 0.5
+    if source <= size:
+        # No crop is larger than the result; in its outer half pixels the nearest pixel has all the weight.
+        last = length[:, None] - 0.5
+        return _Tents(torch.minimum(centre.clamp_(min=0.5), last) + start[:, None], pixel[None], True)
+    pixel = pixel - start[:, None]
+    stretch = 1 / step.clamp(min=1.0)[:, None]
     # Pixels outside the crop are put infinitely far away.
     inside = (pixel > 0) & (pixel < length[:, None])
-    pixel = torch.where(inside, pixel * stretch[:, None], math.inf)
-    weight = (centre[:, :, None] - pixel[:, None, :]).abs_().neg_().add_(1).clamp_(min=0)
-    return weight.div_(weight.sum(2, keepdim=True))
+    return _Tents(centre * stretch, torch.where(inside, pixel * stretch, math.inf), False)
 
 
 def blur_matrix(sigma: Tensor, radius: int, size: int) -> Tensor:
@@ -451,27 +483,48 @@ def _mirrored_taps(radius: int, size: int) -> Tensor:
     return counts.view(radius + 1, size * size)
 
 
-@lru_cache(maxsize=16)
-def _constants(
-    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
-) -> tuple[Tensor, Tensor]:
-    return torch.tensor(mean, device=device), torch.tensor(std, device=device)
+def _shaped(buffer: Tensor, *shape: int) -> Tensor:
+    """The start of a flat buffer as a contiguous tensor of this shape."""
+    return buffer[: math.prod(shape)].view(shape)
 
 
-@lru_cache(maxsize=8)
-def _luma(device: torch.device) -> Tensor:
-    return _yiq()[0][0].to(device)
+def _resize_rows(x: Tensor, columns: Tensor, buffer: Tensor) -> Tensor:
+    """x @ columns.T for every channel, in the buffer: (N, C, H, W), (N, s, W) -> (N, C, H, s)."""
+    n, channels, height, width = x.shape
+    out = _shaped(buffer, n, channels * height, columns.shape[1])
+    torch.bmm(x.view(n, channels * height, width), columns.transpose(1, 2), out=out)
+    return out.view(n, channels, height, -1)
+
+
+def _recolour(x: Tensor, matrix: Tensor, shift: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """matrix @ x + shift for every pixel: (N, C, H, W), (N, C, C), (N, C, 1) -> (N, H, W * C).
+
+    The result has the channels of a pixel side by side. first, second: flat buffers; the result and x live
+    in the second.
+    """
+    n, channels, height, width = x.shape
+    flat = _shaped(first, n, channels, height * width)
+    planes = torch.bmm(matrix, x.view(flat.shape), out=flat).view(x.shape)
+    out = _shaped(second, n, height, width, channels)
+    for channel in range(channels):
+        torch.add(planes[:, channel], shift[:, channel, :, None], out=out[..., channel])
+    return out.view(n, height, width * channels)
+
+
+def _sandwich_means(rows: Tensor, x: Tensor, columns: Tensor) -> Tensor:
+    """Means (N, C, 1) of rows @ x @ columns.T over the pixels, without computing it."""
+    n, channels, height, width = x.shape
+    half = torch.bmm(x.view(n, channels * height, width), columns.mean(1)[:, :, None])
+    return torch.bmm(half.view(n, channels, height), rows.mean(1)[:, :, None])
 
 
 def _normalise(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """uint8 (N, C, H, W) -> float32, (x / 255 - mean) / std, channels last."""
-    n, channels, height, width = x.shape
-    mean_, std_ = _constants(mean, std, x.device)
-    # One row of pixels with its channels side by side: long enough to be computed in vectors.
-    gain, shift = (1 / (255 * std_)).repeat(width), (-mean_ / std_).repeat(width)
-    flat = x.permute(0, 2, 3, 1).contiguous().view(n * height, width * channels)
-    out = torch.addcmul(shift, flat.float(), gain)
-    return out.view(n, height, width, channels).permute(0, 3, 1, 2)
+    out = torch.empty(x.shape, device=x.device, memory_format=torch.channels_last)
+    for channel, (m, s) in enumerate(zip(mean, std, strict=True)):
+        # shift + x / (255 s) in one step
+        torch.add(torch.tensor(-m / s), x[:, channel], alpha=1 / (255 * s), out=out[:, channel])
+    return out
 
 
 def _uniform(shape: int | tuple[int, ...], limits: tuple[float, float], generator: torch.Generator) -> Tensor:
