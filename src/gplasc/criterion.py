@@ -3,7 +3,7 @@
 import copy
 import operator
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -86,8 +86,8 @@ class GPLASC(nn.Module):
 
     **What can go wrong.** Pooled ReLU features are never negative: no cosine is below 0, so with k <= 0 the
     hinge is identically zero, and a vertex, which has negative coordinates, cannot be reached. That is
-    looked for at the first batch of each task and warned about once. `report()` tells after any step what
-    the terms see.
+    looked for at the first training batch of each task (inside torch.compile: at the next `report()`) and
+    warned about once. `report()` tells after any step what the terms see.
 
     The frame, the settings and the class counts are in `state_dict`; loading restores all of them.
     """
@@ -157,6 +157,7 @@ class GPLASC(nn.Module):
             )
         self._seen: dict[str, Tensor | float] = {}
         self._inspected: set[int] = set()
+        self._uninspected: dict[int, Tensor] = {}
         self._warned: set[str] = set()
         no_center = num_tasks > 1 and typical.center_norm < 1e-6
         if no_center and lambda_position > 0 and position_target == "scaled":
@@ -204,9 +205,13 @@ class GPLASC(nn.Module):
             self._remember_classes(task, num_classes)
         with inputs.full_precision(features):
             z = inputs.promote(features) if normalised else losses.unit_rows(features)
-            if task not in self._inspected and len(z) > 0:
-                _inspect_uncompiled(self, z, labels, task)
             threshold, norm = self._threshold(labels, task)
+            if self.training and task not in self._inspected and len(z) > 0:
+                if torch.compiler.is_compiling():
+                    # A compiled graph cannot wait for the answer; the next report does.
+                    self._uninspected[task] = z.detach().amin()
+                else:
+                    self._inspect(z.detach().amin(), task)
             return {
                 "range": self._range(z, labels, threshold, gram),
                 "position": self._position(z, labels, task, norm),
@@ -230,6 +235,10 @@ class GPLASC(nn.Module):
         center_cosine: length of the task's centre, and its cosine to the vertex; threshold and
         target_norm: what is asked for. Empty before the first step; entries whose lambda is 0 are left out.
         """
+        while self._uninspected:
+            task, lowest = self._uninspected.popitem()
+            if task not in self._inspected:
+                self._inspect(lowest, task)
         return {name: float(value) for name, value in self._seen.items()}
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -351,12 +360,12 @@ class GPLASC(nn.Module):
                 "feature_dim is the width of the encoder's output."
             )
 
-    def _inspect(self, z: Tensor, labels: Tensor, task: int) -> None:
-        """Look once a task whether the terms can act at all on such features; waits for the device."""
+    def _inspect(self, lowest: Tensor, task: int) -> None:
+        """Warn when the terms cannot act on features whose smallest entry is `lowest`; waits for the device."""
         self._inspected.add(task)
-        if self.num_tasks == 1 or bool((z < 0).any()):
+        if self.num_tasks == 1 or float(lowest) < 0:
             return
-        count = self.class_counts[task] or int((1 / class_sizes(labels).float()).sum().round())
+        count = self.class_counts[task] or max(1, int(self.classes_seen[task]))
         k = geometry.region(self.num_tasks, count, self.margin, angle=self.angle).k
         advice = "use features that can be negative, for example the encoder's output before its last ReLU."
         if self.lambda_range > 0 and count > 1 and k <= 0 and self.range_form in ("hinge", "squared_hinge"):
@@ -379,10 +388,6 @@ class GPLASC(nn.Module):
             self._warned.add(key)
             warnings.warn(message, stacklevel=4)
 
-
-# The answer of the device decides what is said, which a compiled graph cannot hold.
-_Inspect = Callable[[GPLASC, Tensor, Tensor, int], None]
-_inspect_uncompiled: _Inspect = torch.compiler.disable(GPLASC._inspect)  # type: ignore[no-untyped-call]
 
 _SETTINGS = (
     "num_tasks",

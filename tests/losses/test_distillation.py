@@ -1,0 +1,159 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gplasc.losses import FeatureProjector, feature_distillation, projector_distillation
+
+
+def features(rows: int, dim: int, seed: int = 0) -> Tensor:
+    return torch.randn(rows, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def slow(student: Tensor, teacher: Tensor, normalise: bool, dimensions: str) -> list[float]:
+    losses = []
+    for i in range(len(student)):
+        total = 0.0
+        own, old = 1.0, 1.0
+        if normalise:
+            own = math.sqrt(sum(float(value) ** 2 for value in student[i]))
+            old = math.sqrt(sum(float(value) ** 2 for value in teacher[i]))
+        for d in range(student.shape[1]):
+            total += (float(student[i, d]) / own - float(teacher[i, d]) / old) ** 2
+        losses.append(total / (student.shape[1] if dimensions == "mean" else 1))
+    return losses
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("dimensions", ["sum", "mean"])
+def test_it_is_the_double_loop(normalise, dimensions):
+    student, teacher = features(6, 4), features(6, 4, 1)
+    expected = slow(student, teacher, normalise, dimensions)
+    options = {"normalise": normalise, "dimensions": dimensions}
+    assert feature_distillation(student, teacher, **options).item() == pytest.approx(sum(expected) / 6)
+    total = feature_distillation(student, teacher, reduction="sum", **options)
+    assert total.item() == pytest.approx(sum(expected))
+    each = feature_distillation(student, teacher, reduction="none", **options)
+    assert torch.allclose(each, torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_its_gradient_is_right_and_only_the_students(normalise):
+    teacher = features(5, 3, 1).requires_grad_()
+    student = features(5, 3).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: feature_distillation(z, teacher, normalise=normalise), student)
+    feature_distillation(student, teacher, normalise=normalise).backward()
+    assert teacher.grad is None
+
+
+@given(seed=st.integers(0, 10_000), scale=st.floats(0.1, 10))
+@settings(max_examples=30, deadline=None)
+def test_length_and_order_of_rows_do_not_matter_and_equal_features_cost_nothing(seed, scale):
+    student, teacher = features(5, 4, seed), features(5, 4, seed + 1)
+    order = torch.randperm(5)
+    value = feature_distillation(student, teacher)
+    assert torch.allclose(value, feature_distillation(scale * student[order], teacher[order]))
+    assert 0 <= value <= 4
+    assert feature_distillation(student, scale * student).item() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_it_is_never_nan_and_always_has_a_graph(rows, dtype):
+    for student in (torch.zeros(rows, 4, dtype=dtype), torch.ones(rows, 4, dtype=dtype)):
+        student.requires_grad_()
+        projector = FeatureProjector(4, 2).to(torch.float64 if dtype == torch.float64 else torch.float32)
+        teacher = torch.ones(rows, 4, dtype=dtype)
+        for loss in (
+            feature_distillation(student, teacher),
+            projector_distillation(student, teacher, projector),
+        ):
+            (gradient,) = torch.autograd.grad(loss, student)
+            assert loss.isfinite()
+            # A row of zeros has no direction; its gradient must not be 1 / eps.
+            assert gradient.abs().max().item() < 10 if rows else True
+            assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+            if rows == 0:
+                assert loss.item() == 0
+
+
+def test_under_autocast_it_is_computed_in_float32():
+    student, teacher = features(5, 8).float(), features(5, 8, 1).float()
+    projector = FeatureProjector(8)
+    expected = feature_distillation(student, teacher), projector_distillation(student, teacher, projector)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = feature_distillation(student, teacher), projector_distillation(student, teacher, projector)
+    assert torch.equal(expected[0], found[0])
+    assert torch.equal(expected[1], found[1])
+
+
+@pytest.mark.parametrize("sigmoid", [True, False])
+def test_the_projector_is_two_layers_with_a_narrow_code(sigmoid):
+    projector = FeatureProjector(6, 2, sigmoid=sigmoid).double()
+    x = features(3, 6)
+    code = (x @ projector.encoder.weight.T + projector.encoder.bias).clamp(min=0)
+    expected = code @ projector.decoder.weight.T + projector.decoder.bias
+    if sigmoid:
+        expected = 1 / (1 + torch.exp(-expected))
+    assert code.shape == (3, 2)
+    assert torch.allclose(projector(x), expected)
+
+
+def test_the_projector_is_drawn_from_its_generator_alone():
+    state = torch.get_rng_state()
+    first = FeatureProjector(16, generator=torch.Generator().manual_seed(1))
+    again = FeatureProjector(16, generator=torch.Generator().manual_seed(1))
+    other = FeatureProjector(16, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.equal(first.encoder.weight, again.encoder.weight)
+    assert not torch.equal(first.encoder.weight, other.encoder.weight)
+    assert first.encoder.out_features == 2
+    assert first.encoder.weight.abs().max() <= 1 / 4
+
+
+def test_projector_distillation_is_the_double_loop_and_trains_student_and_projector():
+    student, teacher = features(5, 4).requires_grad_(), features(5, 4, 1).requires_grad_()
+    projector = FeatureProjector(4, 2).double()
+    expected = slow(student.detach(), projector(teacher).detach(), False, "mean")
+    loss = projector_distillation(student, teacher, projector)
+    assert loss.item() == pytest.approx(sum(expected) / 5)
+    total = projector_distillation(student, teacher, projector, reduction="sum", dimensions="sum")
+    assert total.item() == pytest.approx(4 * sum(expected))
+    loss.backward()
+    assert teacher.grad is None
+    assert student.grad.abs().sum() > 0
+    assert all(parameter.grad.abs().sum() > 0 for parameter in projector.parameters())
+    assert torch.autograd.gradcheck(lambda z: projector_distillation(z, teacher, projector), student)
+
+
+def test_the_projector_learns_to_follow_a_moved_representation():
+    # Two degrees of freedom pass through a code of six; eight independent ones could not.
+    generator = torch.Generator().manual_seed(0)
+    teacher = (torch.randn(64, 2, generator=generator) @ torch.randn(2, 8, generator=generator)).sigmoid()
+    student = 1 - teacher
+    projector = FeatureProjector(8, 6)
+    optimiser = torch.optim.Adam(projector.parameters(), lr=0.02)
+    before = projector_distillation(student, teacher, projector).item()
+    for _ in range(300):
+        loss = projector_distillation(student, teacher, projector)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.3 * before
+
+
+def test_wrong_arguments_are_explained():
+    with pytest.raises(ValueError, match="must describe the same rows"):
+        feature_distillation(features(3, 4), features(2, 4))
+    with pytest.raises(ValueError, match="must describe the same rows"):
+        feature_distillation(features(3, 4), features(3, 5))
+    with pytest.raises(TypeError, match="teacher must be floating point"):
+        feature_distillation(features(3, 4), features(3, 4).long())
+    with pytest.raises(ValueError, match="mean, sum, none"):
+        feature_distillation(features(3, 4), features(3, 4), reduction="max")
+    for code in (0, 4, 9):
+        with pytest.raises(ValueError, match="under-complete"):
+            FeatureProjector(4, code)

@@ -1,0 +1,67 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gplasc.losses import check_unit_rows, inputs, supcon, unit_rows
+
+
+@given(seed=st.integers(0, 1000), scale=st.floats(1e-6, 1e6))
+@settings(max_examples=30, deadline=None)
+def test_unit_rows_have_length_one_and_the_same_direction(seed, scale):
+    x = scale * torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    z = unit_rows(x)
+    assert torch.allclose(z.norm(dim=1), torch.ones(5, dtype=torch.float64))
+    assert torch.allclose(z * x.norm(dim=1, keepdim=True), x)
+
+
+def test_unit_rows_gradient_is_right_and_harmless_for_a_row_of_zeros():
+    x = torch.randn(3, 4, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(unit_rows, x)
+    zero = torch.zeros(2, 3, requires_grad=True)
+    unit_rows(zero).sum().backward()
+    assert torch.equal(zero.grad, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_unit_rows_of_half_precision_are_float32_also_under_autocast(dtype):
+    x = torch.randn(4, 8).to(dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = unit_rows(x)
+    assert z.dtype == torch.float32
+    assert torch.allclose(z.norm(dim=1), torch.ones(4), atol=1e-6)
+
+
+def test_rows_of_wrong_length_are_named():
+    check_unit_rows(torch.eye(3))
+    check_unit_rows(torch.zeros(2, 3))
+    check_unit_rows(torch.empty(0, 3))
+    check_unit_rows(torch.full((1, 3), float("nan")))
+    check_unit_rows(torch.nn.functional.normalize(torch.randn(50, 64).bfloat16()))
+    with pytest.raises(ValueError, match=r"features must have rows of length 1, but row 1 has length 0\.5"):
+        check_unit_rows(torch.tensor([[1.0, 0.0], [0.5, 0.0]]), "features")
+
+
+def test_other_devices_are_asked_once_for_each_loss(monkeypatch):
+    """A device that is not the CPU must not be waited for at every step."""
+    asked = []
+    monkeypatch.setattr(inputs, "check_unit_rows", lambda z, name: asked.append(name))
+    monkeypatch.setattr(inputs, "_asked", set())
+
+    class Elsewhere:
+        device = torch.device("cuda")
+
+    for _ in range(3):
+        inputs.require_unit_rows("supcon", "z", Elsewhere())
+        inputs.require_unit_rows("range_loss", "z", Elsewhere())
+    assert asked == ["z", "z"]
+    inputs.require_unit_rows("supcon", "z", torch.empty(2, 2, device="meta"))
+    assert len(asked) == 2
+
+
+def test_shapes_and_types_are_checked_without_data():
+    """On the meta device there is no data, so a check that looked at it would fail."""
+    z, y = torch.empty(4, 3, device="meta"), torch.empty(4, dtype=torch.int64, device="meta")
+    assert supcon(z, y, temperature=0.1).shape == ()
+    with pytest.raises(ValueError, match="y must have shape"):
+        supcon(z, y[:3], temperature=0.1)

@@ -1,0 +1,82 @@
+"""Large batches in blocks of rows: the same numbers, and memory that does not grow with the square."""
+
+import pytest
+import torch
+
+from gplasc.losses import range_loss, relation_distillation, rows, shared_gram, supcon, unit_rows
+
+
+def batch(size: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    z = unit_rows(torch.randn(size, dim, generator=generator)).requires_grad_()
+    teacher = unit_rows(torch.randn(size, dim, generator=generator))
+    return z, teacher, torch.randint(0, 10, (size,), generator=generator)
+
+
+LOSSES = {
+    "supcon": lambda z, old, y, **options: supcon(z, y, temperature=0.1, **options),
+    "range": lambda z, old, y, **options: range_loss(z, y, 0.4, **options),
+    "relation": lambda z, old, y, **options: relation_distillation(
+        z, old, student_temperature=0.2, teacher_temperature=0.01, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("chunk_rows", [1, 7, 299, 300, 1000])
+def test_blocks_equal_the_plain_loss_and_gradient(name, chunk_rows):
+    z, old, y = batch(300, 16)
+    plain = LOSSES[name](z, old, y)
+    (expected,) = torch.autograd.grad(plain, z)
+    blocks = LOSSES[name](z, old, y, chunk_rows=chunk_rows)
+    (gradient,) = torch.autograd.grad(blocks, z)
+    assert blocks.item() == pytest.approx(plain.item(), abs=1e-5)
+    assert torch.allclose(gradient, expected, atol=1e-5 * expected.abs().max().item())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_large_batches_are_taken_in_blocks_on_their_own(name, monkeypatch):
+    z, old, y = batch(128, 8)
+    plain = LOSSES[name](z, old, y)
+    (expected,) = torch.autograd.grad(plain, z)
+    monkeypatch.setattr(rows, "PAIRS_AT_ONCE", 1000)
+    shapes = []
+    original = torch.Tensor.__matmul__
+
+    def watched(first, second):
+        result = original(first, second)
+        shapes.append(tuple(result.shape))
+        return result
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", watched)
+    blocks = LOSSES[name](z, old, y)
+    (gradient,) = torch.autograd.grad(blocks, z)
+    assert max(height for height, _ in shapes) == 1000 // 128
+    assert blocks.item() == pytest.approx(plain.item(), abs=1e-5)
+    assert torch.allclose(gradient, expected, atol=1e-6)
+    with torch.no_grad():
+        assert LOSSES[name](z, old, y).item() == pytest.approx(plain.item(), abs=1e-5)
+
+
+def test_blocks_keep_no_pair_matrix_for_the_backward_pass():
+    z, old, y = batch(256, 8)
+    for name, loss in LOSSES.items():
+        kept: list[int] = []
+
+        def pack(tensor: torch.Tensor, kept: list[int] = kept) -> torch.Tensor:
+            kept.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            loss(z, old, y, chunk_rows=16)
+        assert max(kept) <= 256 * 8, name
+
+
+def test_the_shared_gram_matrix_is_left_out_for_large_batches(monkeypatch):
+    z, _, _ = batch(64, 8)
+    assert torch.allclose(shared_gram(z), z @ z.T)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert shared_gram(z.bfloat16()).dtype == torch.float32
+    monkeypatch.setattr(rows, "PAIRS_AT_ONCE", 64 * 64 - 1)
+    assert shared_gram(z) is None
+    assert rows.rows_at_once(10**9) == 1

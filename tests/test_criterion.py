@@ -1,0 +1,537 @@
+import copy
+import doctest
+import io
+import math
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gplasc.criterion
+from gplasc import losses
+from gplasc.criterion import GPLASC
+from gplasc.geometry import region, simplex_etf
+
+
+def signed(rows: int, dim: int, seed: int = 0) -> Tensor:
+    return torch.randn(rows, dim, generator=torch.Generator().manual_seed(seed))
+
+
+LABELS = torch.tensor([4, 5, 4, 5, 5, 4, 4, 5, 5, 5])
+
+
+def test_the_terms_are_the_pure_functions_times_their_lambda():
+    criterion = GPLASC(
+        5, 8, margin=0.15, lambda_range=2.0, lambda_position=3.0, lambda_distill=0.5, num_classes=2
+    )
+    features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
+    terms = criterion(features, LABELS, 2, past_features=old, previous_features=teacher)
+    z = losses.unit_rows(features)
+    found = region(5, 2, 0.15)
+    vertex = simplex_etf(5, 8, generator=torch.Generator().manual_seed(0))[2].float()
+    assert list(terms) == ["range", "position", "distill"]
+    assert torch.allclose(terms["range"], 2 * losses.range_loss(z, LABELS, found.k))
+    expected = losses.position_loss(z, LABELS, vertex, target="scaled", norm=found.center_norm)
+    assert torch.allclose(terms["position"], 3 * expected)
+    assert torch.allclose(terms["distill"], 0.5 * losses.feature_distillation(old, teacher))
+
+
+@pytest.mark.parametrize("form", ["hinge", "softplus", "leaky_relu", "squared_hinge"])
+@pytest.mark.parametrize("target", ["unit", "scaled", "cosine"])
+def test_forms_targets_and_reductions_reach_the_functions(form, target):
+    criterion = GPLASC(
+        4,
+        8,
+        margin=0.3,
+        num_classes=2,
+        range_form=form,
+        range_reduction="mean_active",
+        position_target=target,
+        position_dimensions="mean",
+        distill_normalise=False,
+    )
+    features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
+    terms = criterion(features, LABELS, 0, past_features=old, previous_features=teacher)
+    z, found = losses.unit_rows(features), region(4, 2, 0.3)
+    expected = losses.range_loss(z, LABELS, found.k, form=form, reduction="mean_active")
+    assert torch.allclose(terms["range"], expected)
+    expected = losses.position_loss(
+        z, LABELS, criterion.vertices[0], target=target, norm=found.center_norm, dimensions="mean"
+    )
+    assert torch.allclose(terms["position"], expected)
+    assert torch.allclose(terms["distill"], losses.feature_distillation(old, teacher, normalise=False))
+
+
+def test_distillations_are_summed_with_their_weights():
+    weights = {"mse": 0.5, "ird": 2.0, "projector": 3.0}
+    criterion = GPLASC(
+        3,
+        8,
+        num_classes=2,
+        distillation=weights,
+        student_temperature=0.3,
+        teacher_temperature=0.1,
+        projector_code_dim=2,
+        projector_sigmoid=False,
+    )
+    old, teacher = signed(6, 8, 1).requires_grad_(), signed(6, 8, 2)
+    terms = criterion(signed(10, 8), LABELS, 1, past_features=old, previous_features=teacher)
+    expected = (
+        0.5 * losses.feature_distillation(old, teacher)
+        + 2.0
+        * losses.relation_distillation(
+            losses.unit_rows(old),
+            losses.unit_rows(teacher),
+            student_temperature=0.3,
+            teacher_temperature=0.1,
+        )
+        + 3.0 * losses.projector_distillation(old, teacher, criterion.projector)
+    )
+    assert torch.allclose(terms["distill"], expected)
+    terms["distill"].backward()
+    assert old.grad.abs().sum() > 0
+    assert len(list(criterion.parameters())) == 4
+    assert all(parameter.grad is not None for parameter in criterion.parameters())
+    assert criterion.projector.encoder.out_features == 2
+
+
+def test_without_distillation_there_is_nothing_to_train_and_the_term_is_zero():
+    criterion = GPLASC(3, 8, num_classes=2, distillation="none")
+    terms = criterion(signed(10, 8), LABELS, 1, past_features=signed(3, 8), previous_features=signed(3, 8, 1))
+    assert terms["distill"].item() == 0
+    assert list(criterion.parameters()) == []
+
+
+def test_a_mixed_batch_is_the_same_as_a_split_one():
+    criterion = GPLASC(3, 8, num_classes=2, distillation={"mse": 1.0, "ird": 1.0})
+    features, teacher = signed(14, 8), signed(14, 8, 1)
+    labels = torch.cat([LABELS, torch.tensor([0, 1, 0, 1])])
+    order = torch.randperm(14, generator=torch.Generator().manual_seed(0))
+    features, teacher, labels = features[order], teacher[order], labels[order]
+    past = labels < 4
+    split = criterion(
+        features[~past],
+        labels[~past],
+        2,
+        past_features=features[past],
+        previous_features=teacher[past],
+    )
+    for previous in (teacher, teacher[past]):
+        mixed = criterion(features, labels, 2, past=past, previous_features=previous)
+        for name in split:
+            assert torch.equal(split[name], mixed[name])
+    assert split["distill"] > 0
+    alone = criterion(features, labels, 2, past=past)
+    assert alone["distill"].item() == 0
+    assert torch.equal(alone["range"], split["range"])
+
+
+def test_normalised_features_and_a_shared_gram_matrix_change_nothing():
+    criterion = GPLASC(3, 8, num_classes=2, distillation={"mse": 1.0, "ird": 1.0})
+    features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
+    plain = criterion(features, LABELS, 1, past_features=old, previous_features=teacher)
+    z, old, teacher = (losses.unit_rows(value) for value in (features, old, teacher))
+    shared = criterion(
+        z,
+        LABELS,
+        1,
+        past_features=old,
+        previous_features=teacher,
+        gram=losses.shared_gram(z),
+        normalised=True,
+    )
+    for name in plain:
+        assert torch.allclose(plain[name], shared[name], atol=1e-6)
+
+
+def test_class_counts_are_stated_once_remembered_and_may_differ_between_tasks():
+    criterion = GPLASC(3, 8, margin=0.1)
+    criterion(signed(10, 8), LABELS, 0, num_classes=7)
+    criterion(signed(10, 8), LABELS, 0)
+    assert criterion.region(0) == region(3, 7, 0.1)
+    assert criterion.report()["threshold"] == pytest.approx(region(3, 7, 0.1).k)
+    with pytest.raises(ValueError, match="task 0 was said to have 7 classes, now 8"):
+        criterion(signed(10, 8), LABELS, 0, num_classes=8)
+    unequal = GPLASC(3, 8, margin=0.1, num_classes=[2, 5, 9])
+    unequal(signed(10, 8), LABELS, 2)
+    assert [unequal.region(task).k for task in range(3)] == [region(3, count, 0.1).k for count in (2, 5, 9)]
+    with pytest.raises(ValueError, match="no class count yet"):
+        criterion.region(1)
+
+
+def test_unstated_class_counts_are_the_most_seen_in_a_batch_and_never_fall():
+    criterion = GPLASC(3, 8, margin=0.1)
+    features = signed(10, 8)
+    z = losses.unit_rows(features)
+    five, three = torch.arange(10) % 5, torch.arange(10) % 3
+    for labels, count in ((three, 3), (five, 5), (three, 5)):
+        terms = criterion(features, labels, 1)
+        assert criterion.region(1) == region(3, count, 0.1)
+        found = region(3, count, 0.1)
+        assert torch.allclose(terms["range"], losses.range_loss(z, labels, found.k))
+        norm = found.center_norm
+        expected = losses.position_loss(z, labels, criterion.vertices[1], target="scaled", norm=norm)
+        assert torch.allclose(terms["position"], expected)
+    criterion.eval()
+    criterion(features, torch.arange(10), 1)
+    assert criterion.region(1) == region(3, 5, 0.1)
+    with pytest.raises(ValueError, match="no class count yet"):
+        criterion.region(0)
+
+
+def test_one_class_has_no_hinge_and_a_center_of_length_one():
+    stated, seen = GPLASC(4, 8, num_classes=1), GPLASC(4, 8)
+    features, labels = signed(5, 8), torch.full((5,), 3)
+    vertex_rows = stated.vertices[2].repeat(5, 1)
+    for criterion in (stated, seen):
+        assert criterion(features, labels, 2)["range"].item() == 0
+        assert criterion(vertex_rows, labels, 2)["position"].item() == pytest.approx(0, abs=1e-10)
+
+
+def test_one_task_has_neither_hinge_nor_position():
+    for criterion in (GPLASC(1, 8, num_classes=2), GPLASC(1, 8)):
+        features = signed(10, 8).requires_grad_()
+        terms = criterion(features, LABELS, 0)
+        assert [term.item() for term in terms.values()] == [0, 0, 0]
+        sum(terms.values()).backward()
+        assert not features.grad.any()
+
+
+def test_more_tasks_than_prepared_is_an_error():
+    criterion = GPLASC(3, 8, num_classes=2)
+    for task in (3, 7, -1):
+        with pytest.raises(ValueError, match=r"tasks 0 to 2; make it with a larger num_tasks"):
+            criterion(signed(10, 8), LABELS, task)
+
+
+def test_few_dimensions_warn_and_use_the_angle_that_there_is():
+    with pytest.warns(UserWarning, match="6 points form a simplex only in 5"):
+        criterion = GPLASC(6, 3, margin=0.1, num_classes=2)
+    assert criterion.region(0) == region(6, 2, 0.1, angle=criterion.angle)
+    assert criterion.angle == pytest.approx(math.pi / 2)
+    criterion(signed(10, 3), LABELS, 5)
+    assert criterion.report()["threshold"] == pytest.approx(1 - 0.9 * 2 * 0.5)
+
+
+@pytest.mark.parametrize("case", ["no rows", "one row", "one class", "no past rows", "zero features"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("num_classes", [None, 3])
+def test_no_batch_gives_nan_or_a_missing_graph(case, dtype, num_classes):
+    criterion = GPLASC(4, 8, num_classes=num_classes, distillation={"mse": 1.0, "ird": 1.0, "projector": 1.0})
+    rows = {"no rows": 0, "one row": 1}.get(case, 6)
+    labels = torch.zeros(rows, dtype=torch.int64) if case == "one class" else torch.arange(rows) % 3
+    features = signed(rows, 8).to(dtype) * (0 if case == "zero features" else 1)
+    old = signed(0 if case == "no past rows" else 4, 8).to(dtype).requires_grad_()
+    features.requires_grad_()
+    with warnings.catch_warnings():
+        # Zeros are not negative either, which is worth its warning elsewhere.
+        warnings.simplefilter("ignore")
+        terms = criterion(features, labels, 1, past_features=old, previous_features=old.detach() + 1)
+    total = sum(terms.values())
+    total.backward()
+    assert total.isfinite()
+    assert total.dtype == torch.float32
+    assert features.grad.isfinite().all()
+    assert old.grad.isfinite().all()
+    if case == "no rows":
+        assert terms["range"].item() == terms["position"].item() == 0
+    assert all(math.isfinite(value) for value in criterion.report().values())
+
+
+def test_the_report_is_measured_not_assumed():
+    criterion = GPLASC(3, 8, margin=0.1, num_classes=2)
+    assert criterion.report() == {}
+    features = signed(10, 8)
+    criterion(features, LABELS, 1)
+    z = losses.unit_rows(features)
+    k = region(3, 2, 0.1).k
+    cosines = [float(z[i] @ z[j]) for i in range(10) for j in range(10) if LABELS[i] != LABELS[j]]
+    center = losses.task_center(z, LABELS)
+    report = criterion.report()
+    assert all(type(value) is float for value in report.values())
+    assert report["active_hinge_fraction"] == pytest.approx(sum(c < k for c in cosines) / len(cosines))
+    assert report["center_norm"] == pytest.approx(center.norm().item())
+    cosine = torch.nn.functional.cosine_similarity(center, criterion.vertices[1], dim=0)
+    assert report["center_cosine"] == pytest.approx(cosine.item(), abs=1e-6)
+    assert report["threshold"] == pytest.approx(k)
+    assert report["target_norm"] == pytest.approx(region(3, 2, 0.1).center_norm)
+
+
+def test_a_step_reads_nothing_back_from_the_device(monkeypatch):
+    criterion = GPLASC(3, 8, distillation={"mse": 1.0, "ird": 1.0, "projector": 1.0})
+    features, old = signed(10, 8).requires_grad_(), signed(4, 8, 1)
+    criterion(features, LABELS, 1, past_features=old, previous_features=old)
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("the step waited for the device")
+
+    # Unit rows are looked at on the CPU only, so that look is taken out to see what remains elsewhere.
+    monkeypatch.setattr(losses.inputs, "check_unit_rows", lambda z, name: None)
+    for name in ("item", "__bool__", "__float__", "__int__", "tolist", "nonzero", "unique", "cpu"):
+        monkeypatch.setattr(torch.Tensor, name, forbidden)
+    terms = criterion(features, LABELS, 1, past_features=old, previous_features=old)
+    sum(terms.values()).backward()
+
+
+def test_features_that_are_never_negative_are_warned_about_once():
+    criterion = GPLASC(5, 64, margin=0.15, num_classes=2)
+    features = torch.relu(signed(10, 64))
+    with pytest.warns(UserWarning, match="never negative") as caught:
+        terms = criterion(features, LABELS, 0)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2
+    assert "range term is identically zero" in messages[0]
+    assert "-0.0625" in messages[0]
+    assert "cannot reach its vertex" in messages[1]
+    assert terms["range"].item() == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for task in range(5):
+            criterion(features, LABELS, task)
+
+
+def test_the_reachable_cosine_that_is_warned_about_is_the_best_one():
+    criterion = GPLASC(3, 4, num_classes=2, lambda_range=0.0)
+    vertex = criterion.vertices[0]
+    directions = losses.unit_rows(torch.rand(20_000, 4, generator=torch.Generator().manual_seed(0)).pow(3))
+    best = (directions @ vertex).max().item()
+    with pytest.warns(UserWarning, match="no closer to it than cosine") as caught:
+        criterion(torch.relu(signed(10, 4)), LABELS, 0)
+    stated = float(str(caught[0].message).split("cosine ")[1].split(";")[0])
+    assert stated == pytest.approx(best, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        GPLASC(5, 64, margin=0.15, num_classes=20, lambda_position=0.0),
+        GPLASC(5, 64, margin=0.15, num_classes=2, lambda_position=0.0, range_form="softplus"),
+        GPLASC(5, 64, margin=0.15, num_classes=2, lambda_position=0.0, lambda_range=0.0),
+        GPLASC(1, 64, num_classes=2),
+    ],
+    ids=["k above 0", "softplus always acts", "terms off", "one task"],
+)
+def test_terms_that_can_act_or_are_off_are_not_warned_about(criterion):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        criterion(torch.relu(signed(10, 64)), LABELS, 0)
+
+
+def test_two_tasks_without_a_margin_are_warned_about():
+    with pytest.warns(UserWarning, match="choose a margin above 0"):
+        GPLASC(2, 8, margin=0.0)
+    GPLASC(2, 8, margin=0.1)
+    GPLASC(2, 8, margin=0.0, position_target="cosine")
+
+
+def test_the_state_holds_frame_settings_and_class_counts(tmp_path):
+    first = GPLASC(
+        4, 8, margin=0.2, lambda_range=3.0, num_classes=None, distillation={"projector": 2.0}, seed=7
+    )
+    first(signed(10, 8), LABELS, 1, num_classes=6)
+    first(signed(10, 8), LABELS, 2)
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second = GPLASC(4, 8, distillation={"projector": 1.0}, seed=1)
+    assert not torch.equal(first.vertices, second.vertices)
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert torch.equal(first.vertices, second.vertices)
+    assert (second.margin, second.lambda_range, second.distillation) == (0.2, 3.0, {"projector": 2.0})
+    assert [second.region(task) for task in (1, 2)] == [first.region(task) for task in (1, 2)]
+    features, old, teacher = signed(10, 8, 3), signed(4, 8, 4), signed(4, 8, 5)
+    for task in (1, 2):
+        one = first(features, LABELS, task, past_features=old, previous_features=teacher)
+        two = second(features, LABELS, task, past_features=old, previous_features=teacher)
+        assert all(torch.equal(one[name], two[name]) for name in one)
+    # What was loaded belongs to the second alone.
+    second(features, LABELS, 3, num_classes=9)
+    assert first.class_counts[3] is None
+    with pytest.raises((RuntimeError, ValueError), match=r"size mismatch|num_tasks"):
+        GPLASC(5, 8, distillation={"projector": 1.0}).load_state_dict(first.state_dict())
+
+
+def test_the_state_of_a_spread_frame_keeps_its_angle():
+    with pytest.warns(UserWarning, match="spread"):
+        first = GPLASC(9, 3, num_classes=2, seed=1)
+    with pytest.warns(UserWarning, match="spread"):
+        second = GPLASC(9, 3, num_classes=2, seed=2)
+    second.load_state_dict(first.state_dict())
+    assert second.angle == first.angle
+    assert torch.equal(first.vertices, second.vertices)
+
+
+def test_it_can_be_copied_and_moved():
+    criterion = GPLASC(3, 8, num_classes=2, distillation="projector")
+    criterion(signed(10, 8).requires_grad_(), LABELS, 0)
+    twin = copy.deepcopy(criterion)
+    features = signed(10, 8, 3)
+    assert torch.equal(twin(features, LABELS, 1)["position"], criterion(features, LABELS, 1)["position"])
+    moved = GPLASC(3, 8, num_classes=2, distillation="projector").to("meta")
+    assert {tensor.device.type for tensor in moved.state_dict().values() if isinstance(tensor, Tensor)} == {
+        "meta"
+    }
+    moved._inspected.update(range(3))
+    old = torch.empty(4, 8, device="meta")
+    terms = moved(
+        torch.empty(10, 8, device="meta"), LABELS.to("meta"), 1, past_features=old, previous_features=old
+    )
+    assert {term.device.type for term in terms.values()} == {"meta"}
+    double = criterion.double()(features.double(), LABELS, 1)
+    assert double["position"].dtype == torch.float64
+
+
+def test_autocast_changes_nothing():
+    criterion = GPLASC(3, 8, num_classes=2, distillation={"mse": 1.0, "ird": 1.0, "projector": 1.0})
+    features, old, teacher = (signed(rows, 8, seed).bfloat16() for rows, seed in ((10, 0), (4, 1), (4, 2)))
+    plain = criterion(features, LABELS, 1, past_features=old, previous_features=teacher)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = criterion(features, LABELS, 1, past_features=old, previous_features=teacher)
+    for name in plain:
+        assert cast[name].dtype == torch.float32
+        assert torch.equal(plain[name], cast[name])
+
+
+@pytest.mark.parametrize("num_classes", [None, 2])
+def test_it_works_inside_a_compiled_step(num_classes):
+    encoder = nn.Linear(6, 8)
+    criterion = GPLASC(3, 8, num_classes=num_classes, distillation={"mse": 1.0, "ird": 1.0})
+    twin, x, old = copy.deepcopy(criterion), signed(10, 6), signed(4, 6, 1)
+
+    def step(criterion: GPLASC, task: int) -> Tensor:
+        terms = criterion(
+            encoder(x),
+            LABELS,
+            task,
+            past_features=encoder(old),
+            previous_features=encoder(old).detach() + 1,
+        )
+        return sum(terms.values())
+
+    torch.compiler.reset()
+    # The eager backend traces and guards as the others do, without the minute of a C++ compiler.
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
+    for task in (0, 0, 1, 2):
+        encoder.zero_grad()
+        expected = step(twin, task)
+        expected.backward()
+        gradient = encoder.weight.grad.clone()
+        encoder.zero_grad()
+        found = compiled(criterion, task)
+        found.backward()
+        assert found.item() == pytest.approx(expected.item(), abs=1e-6)
+        assert torch.allclose(encoder.weight.grad, gradient, atol=1e-6)
+        assert criterion.report() == pytest.approx(twin.report(), abs=1e-6)
+    assert torch.equal(criterion.classes_seen, twin.classes_seen)
+    torch.compiler.reset()
+
+
+def test_a_compiled_step_warns_at_the_next_report():
+    criterion = GPLASC(3, 64, num_classes=2, lambda_range=0.0)
+    torch.compiler.reset()
+    compiled = torch.compile(criterion, backend="eager", fullgraph=True)
+    compiled(torch.relu(signed(10, 64)), LABELS, 0)
+    with pytest.warns(UserWarning, match="cannot reach its vertex"):
+        criterion.report()
+    criterion.report()
+    torch.compiler.reset()
+
+
+def test_training_moves_a_task_to_its_region():
+    """The features themselves are trained, so the terms have to reach what the theory promises."""
+    criterion = GPLASC(3, 8, margin=0.15, num_classes=4)
+    labels = torch.arange(4).repeat(6)
+    points = signed(24, 8).requires_grad_()
+    optimiser = torch.optim.Adam([points], lr=0.05)
+    for _ in range(600):
+        terms = criterion(points, labels, 2)
+        terms["supcon"] = 0.1 * losses.supcon(losses.unit_rows(points), labels, temperature=0.5)
+        optimiser.zero_grad()
+        sum(terms.values()).backward()
+        optimiser.step()
+    report = criterion.report()
+    assert report["center_cosine"] > 0.99
+    assert report["center_norm"] == pytest.approx(report["target_norm"], rel=0.02)
+    z = losses.unit_rows(points.detach())
+    different = labels[:, None] != labels
+    # The theory speaks of collapsed classes; the contrastive loss is what collapses them.
+    assert (z @ z.T)[~different].min() > 0.99
+    assert (z @ z.T)[different].min().item() == pytest.approx(report["threshold"], abs=0.01)
+    assert (z @ z.T)[different].mean().item() == pytest.approx(report["threshold"], abs=0.01)
+
+
+def test_the_loop_of_the_documentation_is_complete_and_short():
+    examples = doctest.DocTestParser().get_examples(GPLASC.__doc__)
+    assert sum(example.source.count("\n") for example in examples) <= 40
+    output = io.StringIO()
+    test = doctest.DocTestFinder(recurse=False).find(GPLASC, "GPLASC", module=gplasc.criterion, globs={})[0]
+    results = doctest.DocTestRunner().run(test, out=output.write)
+    assert results.attempted > 10
+    assert results.failed == 0, output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"margin": 1.0}, "margin must be"),
+        ({"margin": -0.1}, "margin must be"),
+        ({"num_tasks": 0}, "at least one"),
+        ({"feature_dim": 0}, "at least one"),
+        ({"lambda_range": -1.0}, "lambda_range must be 0 or more"),
+        ({"lambda_position": float("nan")}, "lambda_position must be 0 or more"),
+        ({"lambda_distill": -0.5}, "lambda_distill must be 0 or more"),
+        ({"position_target": "centre"}, "unit, scaled, cosine"),
+        ({"position_dimensions": "max"}, "sum, mean"),
+        ({"range_form": "cubic"}, "hinge, softplus"),
+        ({"range_reduction": "none"}, "mean, mean_active, sum"),
+        ({"distillation": "kd"}, "mse, ird, projector"),
+        ({"distillation": {"mse": -1.0}}, "weight of distillation 'mse'"),
+        ({"distillation": {"kd": 1.0}}, "mse, ird, projector"),
+        ({"student_temperature": 0.0}, "student_temperature"),
+        ({"teacher_temperature": 0.0}, "teacher_temperature"),
+        ({"num_classes": [2, 2]}, "one number, or 3 numbers"),
+        ({"num_classes": 0}, "at least 1"),
+        ({"distillation": "projector", "projector_code_dim": 8}, "under-complete"),
+    ],
+)
+def test_wrong_settings_are_explained(change, message):
+    with pytest.raises(ValueError, match=message):
+        GPLASC(**{"num_tasks": 3, "feature_dim": 8} | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"features": signed(10, 7)}, ValueError, r"features must have shape \(N, 8\)"),
+        ({"features": signed(10, 8).long()}, TypeError, "features must be floating point"),
+        ({"labels": LABELS[:9]}, ValueError, "y must have shape"),
+        ({"labels": LABELS.float()}, TypeError, "integer labels"),
+        ({"task": 1.5}, TypeError, "integer"),
+        ({"num_classes": 0}, ValueError, "num_classes must be at least 1"),
+        ({"past_features": signed(3, 8)}, ValueError, "belong together"),
+        ({"previous_features": signed(3, 8)}, ValueError, "belong together"),
+        ({"past_features": signed(3, 8), "previous_features": signed(2, 8)}, ValueError, "the same rows"),
+        (
+            {"past_features": signed(3, 7), "previous_features": signed(3, 7)},
+            ValueError,
+            "past_features must",
+        ),
+        (
+            {"past_features": signed(3, 8), "previous_features": signed(3, 7)},
+            ValueError,
+            "previous_features must",
+        ),
+        ({"past": LABELS}, TypeError, "boolean mask"),
+        ({"past": LABELS > 4, "past_features": signed(3, 8)}, ValueError, "leave out past_features"),
+        ({"past": LABELS > 4, "previous_features": signed(3, 8)}, ValueError, "the same rows"),
+        ({"gram": torch.eye(3)}, ValueError, "gram must have shape"),
+        ({"features": 2 * signed(10, 8), "normalised": True}, ValueError, "rows of length 1"),
+    ],
+)
+def test_wrong_batches_are_explained(change, error, message):
+    arguments = {"features": signed(10, 8), "labels": LABELS, "task": 1} | change
+    with pytest.raises(error, match=message):
+        GPLASC(3, 8)(**arguments)
+
+
+def test_it_says_what_it_is():
+    assert "num_tasks=3, feature_dim=8, margin=0.1" in repr(GPLASC(3, 8))
