@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
 from gplasc.files import atomic_path
@@ -36,7 +37,16 @@ def marker(index: int) -> str:
 
 def missing_report(name: str) -> UserError:
     """The error for a figure that cannot be drawn because the package `name` is not installed."""
-    return UserError(f"this figure needs {name}, which needs the extra 'report': pip install 'gplasc[report]'")
+    return UserError(f"drawing with {name} needs the extra 'report': pip install 'gplasc[report]'")
+
+
+def require(*names: str) -> None:
+    """Raise UserError now, before any work is done, when one of the drawing packages `names` is missing."""
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise missing_report(name) from error
 
 
 @contextmanager
@@ -45,13 +55,11 @@ def paper_style() -> Iterator[None]:
 
     Raises UserError when matplotlib is missing.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise missing_report("matplotlib") from error
+    require("matplotlib")
+    import matplotlib
     from cycler import cycler
 
-    settings = {
+    settings: dict[Any, Any] = {
         "axes.axisbelow": True,
         "axes.edgecolor": INK,
         "axes.grid": True,
@@ -73,7 +81,7 @@ def paper_style() -> Iterator[None]:
         "legend.frameon": False,
         "lines.linewidth": 1.2,
         "mathtext.fontset": "dejavusans",
-        "savefig.dpi": 300,
+        "savefig.dpi": 200,
         "svg.fonttype": "path",
         "svg.hashsalt": "gplasc",  # equal data give equal bytes
         "text.color": INK,
@@ -91,7 +99,11 @@ def save_figure(figure: Figure, stem: Path, suffixes: tuple[str, ...] = (".png",
     paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
     for path in paths:
         # The date would make equal figures differ.
-        metadata = {"Date": None} if path.suffix == ".svg" else None
+        extra: dict[str, Any] = {}
+        if path.suffix == ".svg":
+            extra["metadata"] = {"Date": None}
+        elif path.suffix == ".png":
+            extra["pil_kwargs"] = {"optimize": True}
         with atomic_path(path) as temporary:
-            figure.savefig(temporary, bbox_inches="tight", pad_inches=0.04, metadata=metadata)
+            figure.savefig(temporary, bbox_inches="tight", pad_inches=0.04, **extra)
     return paths

@@ -1,0 +1,76 @@
+"""Gradient descent of free points on the unit sphere: features without a network."""
+
+from collections.abc import Callable, Collection
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from gplasc.losses import position_loss, range_loss, shared_gram, supcon
+
+
+def random_points(count: int, dim: int, generator: torch.Generator) -> Tensor:
+    """Uniform points on the unit sphere: (count, dim) float64 rows."""
+    return normalize(torch.randn(count, dim, dtype=torch.float64, generator=generator), dim=1)
+
+
+def r2scl(
+    z: Tensor,
+    y: Tensor,
+    *,
+    temperature: float,
+    k: float | Tensor | None = None,
+    range_weight: float | Tensor = 0.0,
+    center: Tensor | None = None,
+    position_weight: float = 0.0,
+) -> Tensor:
+    """The region-restricted contrastive loss of one task; without threshold and centre it is plain SupCon.
+
+    z: (N, D) unit rows; y: (N,). The hinge is an exact penalty: at the theorem's optimum the mean contrastive
+    loss falls by less than 1/temperature per unit of cosine given up, so a range_weight above 1/temperature
+    holds the threshold exactly, not nearly. The centre fixes a direction only (cosine target); the length of
+    the task prototype stays free, so that measuring it says something.
+    """
+    gram = shared_gram(z)
+    loss = supcon(z, y, temperature=temperature, gram=gram)
+    if k is not None:
+        loss = loss + range_weight * range_loss(z, y, k, gram=gram)
+    if center is not None:
+        loss = loss + position_weight * position_loss(z, y, center, target="cosine")
+    return loss
+
+
+def descend(
+    objective: Callable[[Tensor, float], Tensor],
+    start: Tensor,
+    *,
+    steps: int,
+    learning_rate: float,
+    record: Collection[int] = (),
+    after_step: Callable[[], None] | None = None,
+) -> list[Tensor]:
+    """Minimise `objective` over unit rows from `start` (..., D); returns recorded points and the final ones.
+
+    `objective` takes the points and the share of steps done. Adam moves the rows; each step ends on the
+    sphere. The learning rate falls along a cosine to nearly nothing, because the kink of a hinge keeps any
+    constant step size from settling. `record` holds the numbers of finished steps (0 is the start) whose
+    points are kept, in order; the final points are always last.
+    """
+    if steps < 1:
+        raise ValueError(f"steps is {steps}; at least one step is needed")
+    points = start.clone().requires_grad_()
+    optimiser = torch.optim.Adam([points], lr=learning_rate, betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-4 * learning_rate)
+    kept = [start.clone()] if 0 in record else []
+    for step in range(1, steps + 1):
+        optimiser.zero_grad()
+        objective(normalize(points, dim=-1), (step - 1) / steps).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+        with torch.no_grad():
+            points.copy_(normalize(points, dim=-1))
+        if step in record and step < steps:
+            kept.append(points.detach().clone())
+        if after_step is not None:
+            after_step()
+    return [*kept, points.detach()]
