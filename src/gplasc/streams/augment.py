@@ -30,11 +30,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 DEVIATIONS = (
-    "hue turns the colours in the YIQ plane (brightness of a pixel is kept), not on the HSV cone;",
-    "clipping to black and white happens once, after colour and blur, not after every colour operation; "
-    "without the clipping in between, brightness, contrast, saturation, hue and grey commute, so the order "
-    "that torchvision draws for each image has no counterpart here;",
-    "values are not rounded to 256 steps between the operations.",
+    "hue turns the colours about the grey axis of RGB, which keeps the mean of the channels; turning the hue "
+    "in HSV keeps the largest and the smallest channel instead",
+    "the order is brightness, contrast, saturation, hue, grey, not drawn anew for each image",
+    "clipping to black and white happens once, after colour and blur, not after every colour operation",
+    "values are not rounded to 256 steps between the operations",
 )
 """Where `contrastive` departs from the pipeline of torchvision and PIL that Co2L's code is built on."""
 
@@ -254,7 +254,7 @@ class Contrastive:
         if len(self.std) == 1:
             matrix, luma = (p.brightness * p.contrast)[:, None, None], torch.ones(1, 1)
         else:
-            matrix, luma = colour_matrix(p), _yiq()[0]
+            matrix, luma = colour_matrix(p), torch.tensor(_LUMA).expand(3, 3)
         towards_mean = (p.brightness * (1 - p.contrast))[:, None, None] * luma
         scale = 1 / (255 * torch.tensor(self.std)[:, None])
         return matrix * scale, towards_mean * scale
@@ -314,12 +314,12 @@ class Replay:
         """The images that belong to these parameters: uint8 (N, C, H, W) -> float32, channels last."""
         _check_images(x, self.mean)
         n, channels, size, device = len(x), x.shape[1], self.image_size, x.device
-        padded = F.pad(x, [self.padding] * 4)
+        padded = F.pad(x.contiguous(), [self.padding] * 4)
         height, width = padded.shape[2:]
         # The flip comes first, so the crop is counted from the other side.
         left = torch.where(parameters.flip, width - size - parameters.left, parameters.left).to(device)
         flipped = parameters.flip.nonzero()[:, 0].to(device)
-        padded[flipped] = padded[flipped].flip(3)
+        padded.index_copy_(0, flipped, padded.index_select(0, flipped).flip(3))
         # Each row of a crop is `size` neighbours in memory, and is copied as one piece.
         image = torch.arange(n, device=device)[:, None, None] * channels
         channel = torch.arange(channels, device=device)[:, None]
@@ -443,32 +443,24 @@ def blur_matrix(sigma: Tensor, radius: int, size: int) -> Tensor:
 
 
 def colour_matrix(parameters: ContrastiveParameters) -> Tensor:
-    """Matrices (N, 3, 3) of brightness, contrast, saturation, hue and grey together, without the offset.
+    """Matrices (N, 3, 3) of brightness, contrast, saturation, hue and grey, in this order.
 
-    In the YIQ plane brightness and contrast scale everything, saturation scales the colour, hue turns it and
-    grey removes it.
+    Contrast's offset, which is grey and which saturation and hue leave alone, is not part of them.
     """
     p = parameters
-    luma, colour, turned = _yiq()
-    angle = -2 * math.pi * p.hue  # YIQ runs through the colours in the opposite direction to HSV
-    chroma = torch.where(p.grey, 0.0, p.saturation)
-    matrix = luma + (chroma * angle.cos())[:, None, None] * colour
-    matrix += (chroma * angle.sin())[:, None, None] * turned
+    angle = 2 * math.pi * p.hue[:, None, None]
+    # Rodrigues' formula for a turn about (1, 1, 1) / sqrt 3; a positive angle turns red towards yellow.
+    third = torch.full((3, 3), 1 / 3)
+    cross = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]) / math.sqrt(3)
+    hue = third + angle.cos() * (torch.eye(3) - third) + angle.sin() * cross
+    luma = torch.tensor(_LUMA).expand(3, 3)
+    saturation = p.saturation[:, None, None]
+    matrix = saturation * hue + (1 - saturation) * luma
+    matrix = torch.where(p.grey[:, None, None], luma @ matrix, matrix)
     return matrix * (p.brightness * p.contrast)[:, None, None]
 
 
-@lru_cache(maxsize=1)
-def _yiq() -> tuple[Tensor, Tensor, Tensor]:
-    """Three (3, 3) maps of RGB: its luma in all channels, its colour, its colour turned by 90 degrees."""
-    to_yiq = torch.tensor(
-        [[0.299, 0.587, 0.114], [0.595716, -0.274453, -0.321263], [0.211456, -0.522591, 0.311135]],
-        dtype=torch.float64,
-    )
-    to_rgb = torch.linalg.inv(to_yiq)
-    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
-    luma = to_yiq[:1].expand(3, 3)
-    turned = to_rgb[:, 1:] @ quarter @ to_yiq[1:]
-    return luma.float(), (torch.eye(3) - luma).float(), turned.float()
+_LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue look (ITU-R BT.601), as in PIL
 
 
 @lru_cache(maxsize=8)
