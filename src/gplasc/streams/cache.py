@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +31,7 @@ IMAGE_SUFFIXES = frozenset(
 )
 # Part of the key: raise it when the same files would give other pixels.
 _VERSION = 1
+_KEPT_SECONDS = 14 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,7 @@ def decode(
                 decoded = _open(target, len(files), size)
                 if decoded is None:
                     _make(name, root, files, size, target, skip_corrupt=skip_corrupt, upright=upright)
-                    # What was decoded from an earlier state of the same folder is of no use any more.
-                    for stale in folder.glob(f"{prefix}-*"):
-                        if stale != target:
-                            shutil.rmtree(stale, ignore_errors=True)
+                    _forget(folder, prefix, target)
                     decoded = _open(target, len(files), size)
     except OSError as error:
         raise UserError(
@@ -108,6 +107,13 @@ def list_images(folder: Path) -> list[str]:
             if not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122
         ]
     return found
+
+
+def _forget(folder: Path, prefix: str, current: Path) -> None:
+    """Delete what was decoded from an earlier state of the same files, when no run can still read it."""
+    for stale in folder.glob(f"{prefix}-*"):
+        if stale != current and stale.stat().st_mtime < time.time() - _KEPT_SECONDS:
+            shutil.rmtree(stale, ignore_errors=True)
 
 
 def _key(root: Path, files: Sequence[str], size: int, upright: bool) -> str:
@@ -137,6 +143,8 @@ def _open(target: Path, count: int, size: int) -> Decoded | None:
         whole = (target / "images.npy").stat().st_size == offset + len(kept) * images.image_bytes
         if shape != images.shape or dtype != np.uint8 or not whole:
             return None
+        with suppress(OSError):
+            os.utime(target)  # it is in use
         return Decoded(images, kept, tuple(skipped.values()))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import struct
 import zlib
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -93,13 +95,13 @@ def _read_idx(folder: Path, name: str) -> tuple[Path, NDArray[np.uint8]]:
     if len(content) < 4 or content[:3] != b"\0\0\x08" or not 1 <= content[3] <= 4:
         raise UserError(f"{path} is not an IDX file of bytes; delete it and get it again")
     axes = content[3]
-    shape = tuple(int(length) for length in np.frombuffer(content[4 : 4 + 4 * axes], ">u4"))
-    size = 1
-    for length in shape:
-        size *= length
-    if len(shape) != axes or len(content) - 4 - 4 * axes != size:
+    if len(content) < 4 + 4 * axes:
+        raise UserError(f"{path} ends inside its header; delete it and get it again")
+    shape = struct.unpack(f">{axes}I", content[4 : 4 + 4 * axes])
+    size = prod(shape)
+    if len(content) - 4 - 4 * axes != size:
         raise UserError(
-            f"{path} announces {size} bytes of content and has {max(0, len(content) - 4 - 4 * axes)}; "
+            f"{path} announces {size} bytes of content and has {len(content) - 4 - 4 * axes}; "
             "it is cut short or damaged, delete it and get it again"
         )
     return path, np.frombuffer(bytearray(content[4 + 4 * axes :]), np.uint8).reshape(shape)

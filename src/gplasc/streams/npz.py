@@ -87,10 +87,12 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     wanted["class_names"] = "class_names"
     try:
         # Never with pickles: an array of objects is a program.
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise UserError(f"{path} holds a single array; it needs several, write it with numpy.savez")
-            return {wanted[name]: archive[name] for name in archive.files if name in wanted}
+            with archive:
+                return {wanted[name]: archive[name] for name in archive.files if name in wanted}
     except UserError:
         raise
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, MemoryError) as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import Request, find_stream, read_dataset
-from gplasc.streams.dataset import Budget, build_stream
+from gplasc.streams.catalogue import Request, StreamInfo, find_stream, read_dataset
+from gplasc.streams.dataset import Budget, Dataset, build_stream
 from gplasc.streams.stream import Stream
 
 
@@ -64,6 +65,8 @@ def open_stream(
         skip_corrupt=skip_corrupt,
     )
     dataset = read_dataset(info, request)
+    if info.needs_download:
+        dataset = _note_missing(dataset, info)
     if classes_per_task is None:
         # A data set of one's own may have fewer classes than the default task.
         count = len(class_order) if class_order is not None else len(dataset.class_names)
@@ -79,3 +82,13 @@ def open_stream(
         validation=validation,
         seed=seed,
     )
+
+
+def _note_missing(dataset: Dataset, info: StreamInfo) -> Dataset:
+    """Say so when the files hold less than was published: a part may be meant, or a file may be cut short."""
+    train, test = len(dataset.train.labels), len(dataset.test.labels)
+    published = (info.train_images or 0) + (info.test_images or 0)
+    if train + test >= published:
+        return dataset
+    note = f"the files hold {train:,} training and {test:,} test images, {published:,} were published"
+    return replace(dataset, notes=(*dataset.notes, note))

@@ -81,9 +81,14 @@ class MappedImages:
         gathered = torch.empty((len(rows), *self.shape[1:]), dtype=torch.uint8)
         target = gathered.numpy().reshape(-1).data
         size = self.image_bytes
-        with self.path.open("rb") as file:
-            for number, row in enumerate(rows.tolist()):
-                file.seek(self.offset + row * size)
-                if file.readinto(target[number * size : (number + 1) * size]) != size:
-                    raise UserError(f"{self.path} is shorter than it was; delete it, it will be made again")
+        try:
+            with self.path.open("rb") as file:
+                for number, row in enumerate(rows.tolist()):
+                    file.seek(self.offset + row * size)
+                    if file.readinto(target[number * size : (number + 1) * size]) != size:
+                        raise EOFError("it is shorter than it was")
+        except (OSError, EOFError) as error:
+            raise UserError(
+                f"{self.path} cannot be read ({error}); delete it, it will be made again"
+            ) from error
         return gathered

@@ -58,7 +58,7 @@ def read(request: Request) -> Dataset:
         test=_draw(settings, count, settings.test, "test"),
         class_names=tuple(f"pattern {number:0{width}d}" for number in range(count)),
         mean=(0.5,) * settings.channels,
-        std=(0.25,) * settings.channels,
+        std=(0.15,) * settings.channels,
         classes_per_task=settings.classes,
     )
 
