@@ -56,6 +56,26 @@ class Buffer:
         self._columns, self._size = {}, 0
         self.write(torch.arange(count), kept)
 
+    def exchange(self, dropped: Tensor, rows: Mapping[str, Tensor]) -> None:
+        """Let go of the rows ``dropped``, (K,) distinct, and take in others, (N, ...) columns, where there is room.
+
+        Nobody else is copied, except that rows from the end move into what gaps are left: the order is not kept.
+        """
+        count = len(next(iter(rows.values())))
+        size = self._size - len(dropped) + count
+        if size > self.capacity:
+            raise ValueError(f"{size} rows would be in a memory of {self.capacity}")
+        slots = torch.cat([dropped.sort().values, torch.arange(self._size, self.capacity)])
+        self.write(slots[:count], rows)
+        if count < len(dropped):
+            gaps = slots[count : len(dropped)]
+            full = torch.ones(self._size, dtype=torch.bool)
+            full[gaps] = False
+            moved = full[size:].nonzero().flatten() + size
+            for value in self._columns.values():
+                value[gaps[gaps < size]] = value[moved]
+            self._size = size
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw rows uniformly without replacement: their indices, (min(count, len),)."""
         return torch.randperm(self._size, generator=generator)[:count]

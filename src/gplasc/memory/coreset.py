@@ -1,0 +1,111 @@
+"""GCR: a weighted few whose gradients add up to those of all (Tiwari et al., CVPR 2022)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gplasc.quadratic import minimise_non_negative
+
+
+def last_layer_gram(errors: Tensor, features: Tensor) -> Tensor:
+    """Inner products of all pairs of samples' gradients by the weights and biases of a linear last layer, (N, N).
+
+    The gradient of sample i is the outer product of its loss's gradient by the logits with (features, 1); so the inner
+    product is ``<e_i, e_j> (<h_i, h_j> + 1)`` and no gradient has to be written down. errors: (N, C); features: (N, D).
+    """
+    errors, features = errors.double(), features.double()
+    return (errors @ errors.T) * (features @ features.T + 1)
+
+
+def matching_pursuit(
+    gram: Tensor, wanted: Tensor, budget: int, *, ridge: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Approximate a vector by few vectors with non-negative weights (orthogonal matching pursuit).
+
+        minimise || b - sum_i w_i g_i ||^2 + ridge || w ||^2   with w >= 0 and at most ``budget`` of them above 0
+
+    gram: (N, N) of <g_i, g_j>; wanted: (N,) of <g_i, b>: nothing else about the vectors is needed. Each step takes the
+    vector that has the largest inner product with what is still missing, and fits all weights anew. Returns indices in
+    the order in which they were taken and their weights, (K,) each, K <= budget: it stops when no vector helps.
+    """
+    gram, wanted = gram.double(), wanted.double()
+    chosen: list[int] = []
+    weights = torch.zeros(0, dtype=torch.float64)
+    missing = wanted.clone()
+    free = torch.ones(len(wanted), dtype=torch.bool)
+    floor = 1e-12 * float(wanted.abs().max()) if len(wanted) else 0.0
+    while len(chosen) < min(budget, len(wanted)):
+        best = int(missing.masked_fill(~free, -torch.inf).argmax())
+        if float(missing[best]) <= floor:
+            break
+        free[best] = False
+        chosen.append(best)
+        index = torch.tensor(chosen)
+        weights = _fit(gram[index][:, index], wanted[index], ridge)
+        missing = wanted - gram[:, index] @ weights
+    index = torch.tensor(chosen, dtype=torch.long)
+    return index[weights > 0], weights[weights > 0]
+
+
+def _fit(gram: Tensor, wanted: Tensor, ridge: float) -> Tensor:
+    """Minimise ``w' (G + ridge) w / 2 - b' w`` over w >= 0."""
+    # A hair of the diagonal keeps equal vectors from making the matrix singular.
+    jitter = ridge + 1e-10 * float(gram.diagonal().mean())
+    return minimise_non_negative(gram + jitter * torch.eye(len(gram), dtype=gram.dtype), wanted)
+
+
+def class_budgets(counts: Tensor, budget: int) -> Tensor:
+    """Divide a budget among classes in proportion to their sizes, at least 1 each while it lasts.
+
+    counts: (K,) samples a class has, all above 0. Returns (K,) whole numbers, none above its count, whose sum is the
+    budget or, if that is less, the number of samples.
+
+    >>> class_budgets(torch.tensor([90, 9, 1]), 10).tolist()
+    [8, 1, 1]
+    """
+    budget = min(budget, int(counts.sum()))
+    ideal = counts.double() * budget / counts.sum()
+    given = torch.minimum(ideal.long().clamp(min=1), counts)
+    while (
+        int(given.sum()) > budget
+    ):  # the 1s for small classes are paid for by those that have most beyond their due
+        given[int((given - ideal).masked_fill(given == 0, -torch.inf).argmax())] -= 1
+    while int(given.sum()) < budget:
+        given[int((ideal - given).masked_fill(given >= counts, -torch.inf).argmax())] += 1
+    return given
+
+
+def select_coreset(
+    errors: Tensor,
+    features: Tensor,
+    y: Tensor,
+    weights: Tensor,
+    budget: int,
+    *,
+    ridge: float,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Choose weighted samples whose last-layer gradients add up to those of all, class by class.
+
+    errors: (N, C) gradient of each sample's loss by its logits; features: (N, D); y: (N,); weights: (N,) that the
+    samples have now. Returns indices and new weights, (min(budget, N),) each. ``ridge`` is relative to the mean squared
+    length of a class's gradients. Where fewer samples suffice, others are added at random with weight 1.
+    """
+    if budget >= len(y):
+        return torch.arange(len(y)), weights
+    chosen, found = [], []
+    labels, counts = y.unique(return_counts=True)
+    for label, quota in zip(labels, class_budgets(counts, budget).tolist(), strict=True):
+        rows = (y == label).nonzero().flatten()
+        gram = last_layer_gram(errors[rows], features[rows])
+        scale = float(gram.diagonal().mean())
+        wanted = gram @ weights[rows].double()
+        index, fitted = matching_pursuit(gram, wanted, quota, ridge=ridge * scale)
+        spare = torch.ones(len(rows), dtype=torch.bool)
+        spare[index] = False
+        others = spare.nonzero().flatten()
+        order = torch.randperm(len(others), generator=generator)[: quota - len(index)]
+        chosen += [rows[index], rows[others[order]]]
+        found += [fitted.to(weights.dtype), torch.ones(len(order), dtype=weights.dtype)]
+    return torch.cat(chosen), torch.cat(found)
