@@ -87,6 +87,11 @@ class Context:
         """The labels of all classes seen so far, the current task's included."""
         return range(self.task.classes.stop)
 
+    def task_of(self, y: Tensor) -> Tensor:
+        """Return the number of the task, from 0, that each label belongs to: (N,) to (N,)."""
+        ends = torch.tensor(self.stream.classes_per_task).cumsum(0)
+        return torch.bucketize(y.cpu(), ends, right=True)
+
     def part(
         self,
         x: Tensor,
@@ -106,7 +111,7 @@ class Context:
             current=self.to_device((~past).nonzero().flatten()),
             past=self.to_device(past.nonzero().flatten()),
             views=views,
-            extra={name: self.to_device(value.repeat(views)) for name, value in (extra or {}).items()},
+            extra={name: self.to_device(torch.cat([value] * views)) for name, value in (extra or {}).items()},
         )
 
     def augment(
