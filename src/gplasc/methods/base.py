@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gplasc.config import Settings
 from gplasc.learning.probe import train_probe
+from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
 from gplasc.models import Network, Outputs
 
@@ -194,6 +195,48 @@ class Classifying(Method[SettingsType]):
         classifier = ctx.network.classifier
         assert classifier is not None
         return SeenClasses(classifier, len(ctx.seen))
+
+
+class ReplaySettings(Settings):
+    """Settings of the methods that forward a minibatch of the memory at every step."""
+
+    memory_batch: int = Field(32, gt=0, description="rows that are drawn from the memory for one term")
+
+
+ReplayType = TypeVar("ReplayType", bound=ReplaySettings)
+
+
+class Replay(Classifying[ReplayType]):
+    """The memory is a reservoir of the samples seen, and minibatches of it stand beside those of the task."""
+
+    @property
+    def forwards_memory(self) -> bool:
+        """True: whatever the minibatches come from, the memory is forwarded too."""
+        return True
+
+    def replay(self, ctx: Context) -> list[Part]:
+        """Draw a minibatch from the memory, augmented anew, with all it keeps; no part while it is empty."""
+        if not len(ctx.memory):
+            return []
+        drawn, columns = ctx.memory_batch(self.settings.memory_batch, ctx.random["replay"])
+        return [ctx.part(drawn.x, drawn.y, augmentation=self.augmentation, extra=columns)]
+
+    def together(self, batch: Batch, ctx: Context) -> list[Part]:
+        """Return the batch with a minibatch of the memory behind it, as one part."""
+        x, y = batch.x, batch.y
+        if len(ctx.memory):
+            drawn, _ = ctx.memory_batch(self.settings.memory_batch, ctx.random["replay"])
+            x, y = torch.cat([x, drawn.x]), torch.cat([y, drawn.y])
+        return [ctx.part(x, y, augmentation=self.augmentation)]
+
+    def columns(self, parts: list[Part], outs: list[Outputs]) -> dict[str, Tensor]:
+        """Return what is to be kept beside image and label for each sample of the batch, (b, ...)."""
+        return {}
+
+    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+        """Offer the batch, not augmented, to the reservoir."""
+        rows = {"x": batch.x, "y": batch.y, **self.columns(parts, outs)}
+        reservoir.offer(ctx.memory, rows, ctx.random["memory"])
 
 
 class SeenClasses(nn.Module):

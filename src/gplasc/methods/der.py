@@ -1,0 +1,47 @@
+"""DER: the logits of the past are held where they were (Buzzega et al., NeurIPS 2020)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+from torch import Tensor
+
+from gplasc.losses.replay import logit_distance
+from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class DERSettings(ReplaySettings):
+    """Settings of DER."""
+
+    alpha: float = Field(0.3, ge=0, description="weight of the distance to the remembered logits")
+
+
+class DER(Replay[DERSettings]):
+    """Beside each remembered image stands what the network said about it when it was first seen."""
+
+    Settings = DERSettings
+    DEVIATIONS = (
+        "the logits are those of the augmented image before the step, and replay augments the image anew: as in the "
+        "code of the published numbers, the paper is silent",
+        "all logits are held, those of classes not seen yet too, as in the code of the published numbers",
+    )
+
+    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+        """Return the batch and, as a forward pass of its own, a minibatch of the memory."""
+        return [*super().parts(batch, ctx), *self.replay(ctx)]
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the cross-entropy of the batch and the distance to the remembered logits."""
+        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        if len(parts) > 1:
+            terms["dark"] = self.settings.alpha * logit_distance(outs[1].logits, parts[1].extra["logits"])
+        return terms
+
+    def columns(self, parts: list[Part], outs: list[Outputs]) -> dict[str, Tensor]:
+        """Keep the logits of the batch."""
+        return {"logits": outs[0].logits.detach().float()}

@@ -1,0 +1,49 @@
+"""DER++: DER with the labels of the past as well (Buzzega et al., NeurIPS 2020)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+from torch import Tensor
+
+from gplasc.losses.replay import logit_distance
+from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class DERPPSettings(ReplaySettings):
+    """Settings of DER++."""
+
+    alpha: float = Field(0.1, ge=0, description="weight of the distance to the remembered logits")
+    beta: float = Field(0.5, ge=0, description="weight of the cross-entropy of remembered labels")
+
+
+class DERPP(Replay[DERPPSettings]):
+    """Logits and labels are replayed from two independent minibatches of one reservoir."""
+
+    Settings = DERPPSettings
+    DEVIATIONS = (
+        "the logits are those of the augmented image before the step, and replay augments the image anew: as in the "
+        "code of the published numbers, the paper is silent",
+        "all logits are held, those of classes not seen yet too, as in the code of the published numbers",
+    )
+
+    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+        """Return the batch and two minibatches of the memory, each a forward pass of its own."""
+        return [*super().parts(batch, ctx), *self.replay(ctx), *self.replay(ctx)]
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the cross-entropy of the batch, and distance and cross-entropy of the memory."""
+        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        if len(parts) > 1:
+            terms["dark"] = self.settings.alpha * logit_distance(outs[1].logits, parts[1].extra["logits"])
+            terms["replay"] = self.settings.beta * cross_entropy(outs[2].logits, parts[2].y)
+        return terms
+
+    def columns(self, parts: list[Part], outs: list[Outputs]) -> dict[str, Tensor]:
+        """Keep the logits of the batch."""
+        return {"logits": outs[0].logits.detach().float()}

@@ -1,0 +1,31 @@
+"""ER: experience replay from a reservoir (Riemer et al. 2019, Chaudhry et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class ER(Replay[ReplaySettings]):
+    """Current and remembered samples are one batch: one forward pass, one mean."""
+
+    Settings = ReplaySettings
+    DEVIATIONS = (
+        "the reservoir is offered every sample in every epoch, as in the code of the published numbers: it may hold "
+        "samples of the current task, and one sample twice",
+    )
+
+    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+        """Return batch and memory as one part."""
+        return self.together(batch, ctx)
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the mean cross-entropy of all rows."""
+        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}

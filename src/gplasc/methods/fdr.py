@@ -1,0 +1,60 @@
+"""FDR: class probabilities are held as they were at the end of each task (Benjamin et al., ICLR 2019)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gplasc.losses.replay import function_distance
+from gplasc.memory.per_task import equal_shares, surplus
+from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class FDRSettings(ReplaySettings):
+    """Settings of FDR."""
+
+    alpha: float = Field(1.0, ge=0, description="weight of the distance to the remembered probabilities")
+
+
+class FDR(Replay[FDRSettings]):
+    """Equal parts of the memory for all tasks, each with the outputs of the model that had just learned it."""
+
+    Settings = FDRSettings
+    DEVIATIONS = (
+        "cross-entropy and distance are one sum and one step, as in the paper; the code of the published numbers takes "
+        "two optimiser steps, first the one, then the other, and never multiplies by its alpha: alpha=1 comes closest",
+        "each of t tasks keeps a t-th of the memory; in that code the divisor is one too small since its tasks are "
+        "counted from 0, so the second task keeps as much as the first",
+        "the remembered outputs are those of plain images in evaluation mode; in that code augmented ones",
+    )
+
+    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+        """Return the batch and, as a forward pass of its own, a minibatch of the memory."""
+        return [*super().parts(batch, ctx), *self.replay(ctx)]
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the cross-entropy of the batch and the distance to the remembered probabilities."""
+        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        if len(parts) > 1:
+            terms["fdr"] = self.settings.alpha * function_distance(outs[1].logits, parts[1].extra["logits"])
+        return terms
+
+    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+        """Remember nothing while the task lasts."""
+
+    def end_task(self, ctx: Context) -> None:
+        """Shrink the earlier tasks to their share and draw that of the new one at random."""
+        shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
+        drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
+        new = ctx.task.train.take(drawn)
+        logits = [out.logits.float().cpu() for out in ctx.embed(new)]
+        dropped = surplus(ctx.task_of(ctx.memory["y"]), shares) if len(ctx.memory) else drawn[:0]
+        if len(new):
+            ctx.memory.exchange(dropped, {"x": new.x, "y": new.y, "logits": torch.cat(logits)})
