@@ -1,0 +1,67 @@
+"""A-GEM: a step never goes against the mean gradient of the past (Chaudhry et al., ICLR 2019)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gplasc.config import Settings
+from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
+from gplasc.memory.per_task import equal_shares, surplus
+from gplasc.methods.base import Classifying, Part, cross_entropy
+from gplasc.models import Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class AGEMSettings(Settings):
+    """Settings of A-GEM."""
+
+    memory_batch: int = Field(32, gt=0, description="rows of the memory whose gradient is the reference")
+
+
+class AGEM(Classifying[AGEMSettings]):
+    """The memory is not trained on; it only says which directions are forbidden."""
+
+    Settings = AGEMSettings
+    DEVIATIONS = (
+        "each of t tasks keeps a t-th of the memory, drawn at random; later versions of the code of the published "
+        "numbers keep one training batch a task, whatever the size of the memory",
+        "the reference gradient is computed in training mode after the batch's, so BatchNorm's running statistics see "
+        "the memory too, as in that code",
+    )
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the cross-entropy of the batch."""
+        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+
+    def adjust_gradients(self, ctx: Context) -> None:
+        """Take away what goes against the gradient of a minibatch of the memory."""
+        if not len(ctx.memory):
+            return
+        drawn, _ = ctx.memory_batch(self.settings.memory_batch, ctx.random["replay"])
+        reference = memory_gradient(ctx, drawn.x, drawn.y)
+        set_gradient(ctx.modules, project(flat_gradient(ctx.modules), reference))
+
+    def end_task(self, ctx: Context) -> None:
+        """Shrink the earlier tasks to their share and draw that of the new one at random."""
+        shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
+        drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
+        new = ctx.task.train.take(drawn)
+        dropped = surplus(ctx.task_of(ctx.memory["y"]), shares) if len(ctx.memory) else drawn[:0]
+        ctx.memory.exchange(dropped, {"x": new.x, "y": new.y})
+
+
+def project(gradient: Tensor, reference: Tensor) -> Tensor:
+    """Return the gradient nearest to ``gradient`` that does not go against ``reference``, (P,) each.
+
+    If ``<g, r> < 0`` this is ``g - <g, r> / <r, r> r``, orthogonal to r; otherwise g itself. Decided without waiting
+    for the device.
+    """
+    against = torch.dot(gradient, reference).clamp(max=0)
+    length = torch.dot(reference, reference)
+    return gradient - torch.where(length > 0, against / length.clamp(min=1e-30), 0.0) * reference

@@ -1,0 +1,104 @@
+"""GEM: a step raises the loss of no earlier task (Lopez-Paz and Ranzato, NeurIPS 2017)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gplasc.config import Settings
+from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
+from gplasc.memory.balanced import balanced_update, random_choice
+from gplasc.methods.base import Classifying, Part, cross_entropy
+from gplasc.models import Outputs
+from gplasc.quadratic import minimise_non_negative
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
+
+
+class GEMSettings(Settings):
+    """Settings of GEM."""
+
+    margin: float = Field(
+        0.5, ge=0, description="lower bound of the dual variables: pushes into the past's favour"
+    )
+    ridge: float = Field(1e-3, gt=0, description="added to the diagonal of the dual problem")
+    memory_batch: int | None = Field(
+        None,
+        gt=0,
+        description="rows a past task whose gradient is a constraint; default: all that are remembered",
+    )
+
+
+class GEM(Classifying[GEMSettings]):
+    """The memory is not trained on; the gradient of each past task is a constraint."""
+
+    Settings = GEMSettings
+    DEVIATIONS = (
+        "the memory is class-balanced and random, as in the code of the published numbers; the paper keeps the last "
+        "samples of each task",
+        "the dual is solved by non-negative least squares, exactly, instead of a general solver for quadratic "
+        "programmes",
+        "the past tasks' gradients are computed after the batch's, in that code before it: BatchNorm's running "
+        "statistics see the same batches in another order",
+    )
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the cross-entropy of the batch."""
+        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+
+    def adjust_gradients(self, ctx: Context) -> None:
+        """Move the gradient as little as needed to satisfy every past task."""
+        if not len(ctx.memory):
+            return
+        x, y = ctx.memory["x"], ctx.memory["y"]
+        tasks = ctx.task_of(y)
+        constraints = []
+        for task in tasks.unique():
+            rows = (tasks == task).nonzero().flatten()
+            if self.settings.memory_batch is not None:
+                order = torch.randperm(len(rows), generator=ctx.random["replay"])
+                rows = rows[order[: self.settings.memory_batch]]
+            constraints.append(memory_gradient(ctx, x[rows], y[rows]))
+        gradient = flat_gradient(ctx.modules)
+        settings = self.settings
+        satisfied = satisfy(gradient, torch.stack(constraints), margin=settings.margin, ridge=settings.ridge)
+        set_gradient(ctx.modules, satisfied)
+
+    def end_task(self, ctx: Context) -> None:
+        """Keep random samples, equally many of each class."""
+        choose = random_choice(ctx.random["memory"])
+        ctx.remember(
+            *balanced_update(
+                ctx.memory,
+                ctx.task.train.y,
+                num_old_tasks=ctx.task.index,
+                generator=ctx.random["memory"],
+                choose_old=choose,
+                choose_new=choose,
+            )
+        )
+
+
+def satisfy(gradient: Tensor, constraints: Tensor, *, margin: float, ridge: float) -> Tensor:
+    """Return the gradient nearest to ``gradient`` whose inner product with no constraint is negative.
+
+    gradient: (P,); constraints: G, (K, P). If all are satisfied already, the gradient is returned as it is. Otherwise
+    ``g + G' v`` with v from the dual problem
+
+        minimise v' (G G' + ridge I) v / 2 + (G g)' v   over v >= margin
+
+    which in ``u = v - margin >= 0`` is a programme with non-negative unknowns and linear part ``G g + P margin``. The
+    constraints then hold up to ``ridge v``.
+    """
+    products = constraints @ gradient
+    if bool((products >= 0).all()):
+        return gradient
+    count = len(constraints)
+    matrix = (constraints @ constraints.T).double().cpu() + ridge * torch.eye(count, dtype=torch.float64)
+    lowest = torch.full((count,), margin, dtype=torch.float64)
+    dual = lowest + minimise_non_negative(matrix, -(products.double().cpu() + matrix @ lowest))
+    return gradient + constraints.T @ dual.to(gradient)
