@@ -215,19 +215,21 @@ class Contrastive:
         out = torch.empty(n, size, size, channels, device=device)
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
             box = parameters.box.to(device)
-            vertical = _tents(box[:, 0], box[:, 2], height, size)
-            horizontal = _tents(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
+            vertical = _taps(box[:, 0], box[:, 2], height, size)
+            horizontal = _taps(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
+            # Contrast is relative to the mean of the crop before the blur: weights of rows and columns in it.
+            row_weight, column_weight = vertical.mean_weights(height), horizontal.mean_weights(width)
             matrix, towards_mean = (m.to(device) for m in self._colour(parameters))
             mean, std = torch.tensor((self.mean, self.std), device=device)
             black, white = (-mean / std).repeat(size), ((1 - mean) / std).repeat(size)
             for start in range(0, n, piece):
                 part = slice(start, min(start + piece, n))
                 source = _shaped(first, *x[part].shape).copy_(x[part])
-                rows, columns = vertical.matrices(part), horizontal.matrices(part)
-                # Contrast is relative to the mean of the crop before the blur.
-                means = _sandwich_means(rows, source, columns)
+                means = _weighted_means(source, row_weight[part], column_weight[part])
                 shift = torch.baddbmm((-mean / std)[:, None], towards_mean[part], means)
-                self._blur(rows, columns, parameters.sigma[part])
+                matrices = _matrices(vertical, horizontal, part, height, width)
+                self._blur(matrices, parameters.sigma[part])
+                rows, columns = matrices.split((height, width), dim=2)
                 half = _resize_rows(source, columns, second)
                 coloured = _recolour(half, matrix[part], shift, first, second)
                 # The result's rows, every pixel with its channels: (N, size, H) @ (N, H, size * C).
@@ -235,15 +237,13 @@ class Contrastive:
                 torch.bmm(rows, coloured, out=result).clamp_(black, white)
         return out.permute(0, 3, 1, 2)
 
-    def _blur(self, rows: Tensor, columns: Tensor, sigma: Tensor) -> None:
+    def _blur(self, matrices: Tensor, sigma: Tensor) -> None:
         """Let the matrices (N, size, ...) blur what they give, in place, where sigma (N,) is not 0."""
         blurred = sigma.nonzero()[:, 0]  # sigma is on the CPU: no waiting for a GPU here
         if len(blurred):
-            kernel = blur_matrix(sigma[blurred].to(rows.device), self.blur_radius, self.image_size)
-            blurred = blurred.to(rows.device)
-            for matrices in (rows, columns):
-                smooth = torch.bmm(kernel, matrices.index_select(0, blurred))
-                matrices.index_copy_(0, blurred, smooth)
+            kernel = blur_matrix(sigma[blurred].to(matrices.device), self.blur_radius, self.image_size)
+            blurred = blurred.to(matrices.device)
+            matrices.index_copy_(0, blurred, torch.bmm(kernel, matrices.index_select(0, blurred)))
 
     def _colour(self, p: ContrastiveParameters) -> tuple[Tensor, Tensor]:
         """Colour change and normalisation of each image: two matrices (N, C, C), matrix and towards_mean.
@@ -392,43 +392,51 @@ def resize_matrix(
     start, length: (N,) whole numbers as float32; flip: (N,) bool turns the result round. Bilinear; where the
     crop is larger than the result the kernel is widened, as PIL and antialias=True of torch do.
     """
-    return _tents(start, length, source, size, flip).matrices(slice(None))
+    taps = _taps(start, length, source, size, flip)
+    return torch.zeros(len(start), size, source, device=start.device).scatter_add_(2, taps.index, taps.weight)
 
 
 @dataclass(frozen=True)
-class _Tents:
-    """Resizing of N lines: output pixel i weighs input pixel j by max(0, 1 - |centre_i - pixel_j|)."""
+class _Taps:
+    """Resizing of N lines to `size` pixels: each takes K pixels of the source with these weights."""
 
-    centre: Tensor  # (N, size)
-    pixel: Tensor  # (N, source) or (1, source)
-    normalised: bool  # whether the weights of an output pixel sum to 1 as they are
+    index: Tensor
+    """(N, size, K) int64."""
+    weight: Tensor
+    """(N, size, K), sum 1 over the taps."""
 
-    def matrices(self, part: slice) -> Tensor:
-        pixel = self.pixel[part] if len(self.pixel) > 1 else self.pixel
-        weight = self.centre[part, :, None] - pixel[:, None, :]
-        torch.add(_ONE.to(weight.device), weight.abs_(), alpha=-1, out=weight).clamp_(min=0)
-        return weight if self.normalised else weight.div_(weight.sum(2, keepdim=True))
-
-
-_ONE = torch.tensor(1.0)
+    def mean_weights(self, source: int) -> Tensor:
+        """(N, source): weight of each pixel of the source in the mean of the resized line."""
+        total = torch.zeros(len(self.weight), source, device=self.weight.device)
+        return total.scatter_add_(1, self.index.flatten(1), self.weight.flatten(1)) / self.weight.shape[1]
 
 
-def _tents(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None) -> _Tents:
-    step = length / size
-    ramp = torch.arange(size, device=start.device) + 0.5
+def _taps(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None) -> _Taps:
+    """Bilinear taps for `resize_matrix`."""
+    device = start.device
+    step = (length / size)[:, None]
+    reach = step.clamp(min=1.0) if source > size else torch.ones_like(step)
+    ramp = torch.arange(size, device=device) + 0.5
     if flip is not None:
         ramp = torch.where(flip[:, None], size - ramp, ramp)
-    centre = ramp * step[:, None]
-    pixel = torch.arange(source, device=start.device) + 0.5
-    if source <= size:
-        # No crop is larger than the result; in its outer half pixels the nearest pixel has all the weight.
-        last = length[:, None] - 0.5
-        return _Tents(torch.minimum(centre.clamp_(min=0.5), last) + start[:, None], pixel[None], True)
-    pixel = pixel - start[:, None]
-    stretch = 1 / step.clamp(min=1.0)[:, None]
-    # Pixels outside the crop are put infinitely far away.
-    inside = (pixel > 0) & (pixel < length[:, None])
-    return _Tents(centre * stretch, torch.where(inside, pixel * stretch, math.inf), False)
+    centre = ramp * step
+    # Pixels (their centres) less than `reach` away: an interval of this width holds no more than `count`.
+    count = 2 * max(1, math.ceil(source / size))
+    pixel = (centre - reach + 0.5).floor()[:, :, None] + torch.arange(count, device=device)
+    weight = 1 - (pixel + 0.5 - centre[:, :, None]).abs_().div_(reach[:, :, None])
+    last = (length - 1)[:, None, None]
+    weight.clamp_(min=0).masked_fill_((pixel < 0) | (pixel > last), 0)
+    weight.div_(weight.sum(2, keepdim=True))
+    index = torch.minimum(pixel.clamp_(min=0), last) + start[:, None, None]
+    return _Taps(index.long(), weight)
+
+
+def _matrices(vertical: _Taps, horizontal: _Taps, part: slice, height: int, width: int) -> Tensor:
+    """Matrices of rows and of columns of some images, side by side: (N, size, height + width)."""
+    index = torch.cat((vertical.index[part], horizontal.index[part] + height), 2)
+    weight = torch.cat((vertical.weight[part], horizontal.weight[part]), 2)
+    n, size, _ = weight.shape
+    return torch.zeros(n, size, height + width, device=weight.device).scatter_add_(2, index, weight)
 
 
 def blur_matrix(sigma: Tensor, radius: int, size: int) -> Tensor:
@@ -503,11 +511,11 @@ def _recolour(x: Tensor, matrix: Tensor, shift: Tensor, first: Tensor, second: T
     return out.view(n, height, width * channels)
 
 
-def _sandwich_means(rows: Tensor, x: Tensor, columns: Tensor) -> Tensor:
-    """Means (N, C, 1) of rows @ x @ columns.T over the pixels, without computing it."""
+def _weighted_means(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Means (N, C, 1) of x (N, C, H, W) with weights for its rows (N, H) and columns (N, W)."""
     n, channels, height, width = x.shape
-    half = torch.bmm(x.view(n, channels * height, width), columns.mean(1)[:, :, None])
-    return torch.bmm(half.view(n, channels, height), rows.mean(1)[:, :, None])
+    half = torch.bmm(x.view(n, channels * height, width), columns[:, :, None])
+    return torch.bmm(half.view(n, channels, height), rows[:, :, None])
 
 
 def _normalise(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
