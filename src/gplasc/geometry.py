@@ -201,7 +201,7 @@ def _spread_points(num_points: int, dim: int, generator: torch.Generator) -> Ten
         cross = torch.stack([axes, -axes], dim=1).flatten(0, 1)
         return cross[:num_points] @ _rotation(dim, dim, generator).T
     # Local minima are many when points are few, where restarts are cheap.
-    restarts = max(1, min(10, 500 // num_points))
+    restarts = max(1, min(8, 100 // num_points))
     candidates = [_repel(num_points, dim, generator) for _ in range(restarts)]
     return max(candidates, key=smallest_angle)
 
@@ -223,10 +223,10 @@ def _repel(num_points: int, dim: int, generator: torch.Generator) -> Tensor:
             unit = torch.nn.functional.normalize(points)
             cosines = (unit @ unit.T)[upper[0], upper[1]]
             value = torch.logsumexp(sharpness * cosines, dim=0) / sharpness
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()
             return value
 
         with torch.enable_grad():
-            optimiser.step(energy)  # type: ignore[no-untyped-call]
+            optimiser.step(energy)
         points = points.detach()
     return torch.nn.functional.normalize(points)

@@ -80,3 +80,21 @@ def test_the_shared_gram_matrix_is_left_out_for_large_batches(monkeypatch):
     monkeypatch.setattr(rows, "PAIRS_AT_ONCE", 64 * 64 - 1)
     assert shared_gram(z) is None
     assert rows.rows_at_once(10**9) == 1
+
+
+# The compiler itself instantiates the class of an autograd function and looks at `grad` while it traces.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_blocks_work_inside_a_compiled_function():
+    z, _, y = batch(30, 8)
+
+    def loss(z: torch.Tensor) -> torch.Tensor:
+        return supcon(z, y, temperature=0.1, chunk_rows=7)
+
+    (expected,) = torch.autograd.grad(loss(z), z)
+    torch.compiler.reset()
+    compiled = torch.compile(loss, backend="eager")(z)
+    (gradient,) = torch.autograd.grad(compiled, z)
+    assert torch.allclose(compiled, loss(z))
+    assert torch.allclose(gradient, expected)
+    torch.compiler.reset()
