@@ -64,7 +64,7 @@ def descend(
     kept = [start.clone()] if 0 in record else []
     for step in range(1, steps + 1):
         optimiser.zero_grad()
-        objective(normalize(points, dim=-1), (step - 1) / steps).backward()  # type: ignore[no-untyped-call]
+        objective(normalize(points, dim=-1), (step - 1) / steps).backward()
         optimiser.step()
         schedule.step()
         with torch.no_grad():

@@ -260,7 +260,7 @@ def sphere_figure(panels: Sequence[SpherePanel], *, columns: int = 3) -> Figure:
         axes.set_axis_off()
     for axes, panel in zip(grid.flat, panels, strict=False):
         draw_sphere(axes, panel)
-    figure.legend(handles=_legend(panels), loc="lower center", ncols=6, handletextpad=0.4, columnspacing=1.4)
+    figure.legend(handles=_legend(panels), loc="lower center", ncols=7, handletextpad=0.3, columnspacing=1.1)
     return figure
 
 
@@ -283,7 +283,9 @@ def _legend(panels: Sequence[SpherePanel]) -> list[Artist]:
     start = Line2D(
         [], [], color=most[0].color, marker=".", markersize=2.5, linestyle="none", label="random start"
     )
-    return [*handles, cap, start]
+    far = Line2D([], [], color=most[0].color, marker="o", markersize=4.2, linestyle="none", label="far side")
+    far.set_markerfacecolor("white")
+    return [*handles, far, cap, start]
 
 
 def _moments(panel: SpherePanel) -> list[tuple[int, int]]:
@@ -349,16 +351,16 @@ def sphere_scene(panel: SpherePanel) -> Any:
             x=0.985 * ball[0],
             y=0.985 * ball[1],
             z=0.985 * ball[2],
-            colorscale=[[0, "#F4F6F8"], [1, "#F4F6F8"]],
+            colorscale=[[0, "#EEF1F4"], [1, "#EEF1F4"]],
             showscale=False,
-            opacity=0.45,
+            opacity=0.5,
             hoverinfo="skip",
-            lighting={"ambient": 0.85, "diffuse": 0.25, "specular": 0.0, "fresnel": 0.0},
+            lighting={"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0},
         ),
         go.Scatter3d(
             **_coordinates(_lines(_graticule(panel.pole))),
             mode="lines",
-            line={"color": "#B8C0C9", "width": 1},
+            line={"color": "#9AA3AD", "width": 1.5},
             hoverinfo="skip",
         ),
     ]
@@ -395,7 +397,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
             go.Scatter3d(
                 **_coordinates(1.01 * _points_at(panel, index, moments[-1])),
                 mode="markers",
-                marker={"size": 3.5, "color": task.color, "symbol": symbols[index % len(symbols)]},
+                marker={"size": 4.5, "color": task.color, "symbol": symbols[index % len(symbols)]},
                 text=[f"class {label}" for label in task.labels],
                 hovertemplate=f"{html.escape(task.name)}, %{{text}}<extra></extra>",
             )
@@ -426,15 +428,17 @@ def sphere_scene(panel: SpherePanel) -> Any:
         }
         for number, (index, row) in enumerate(moments)
     ]
-    # Plotly's camera measures in units of the scene's box; at 0.85 the ball fills the panel.
-    eye = 0.85 * panel.view / np.linalg.norm(panel.view)
+    eye = 1.5 * panel.view / np.linalg.norm(panel.view)
     hidden = {"visible": False, "range": [-1.08, 1.08]}
     layout = go.Layout(
         scene={
             "xaxis": hidden,
             "yaxis": hidden,
             "zaxis": hidden,
-            "aspectmode": "cube",
+            # The orthographic camera ignores its distance: the box itself decides how much the ball fills.
+            "aspectmode": "manual",
+            "aspectratio": {"x": 1.75, "y": 1.75, "z": 1.75},
+            "domain": {"x": [0, 1], "y": [0.11, 1]},
             "camera": {
                 "eye": dict(zip("xyz", map(float, eye), strict=True)),
                 "up": dict(zip("xyz", map(float, panel.pole), strict=True)),

@@ -1,0 +1,144 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gplasc.errors import UserError
+from gplasc.report import style
+from gplasc.report.sphere import (
+    Array,
+    Cap,
+    SpherePanel,
+    TaskFeatures,
+    camera,
+    cap_boundary,
+    cap_outline,
+    sphere_figure,
+    sphere_page,
+    sphere_scene,
+)
+
+VIEWS = [np.array(view) for view in ([0.0, 0.0, 1.0], [1.0, 0.4, 0.2], [-0.3, 0.9, -0.5])]
+
+
+def unit(values: list[float]) -> Array:
+    array = np.array(values)
+    return np.asarray(array / np.linalg.norm(array))
+
+
+def panel(tasks: int = 2, title: str = "a <title>") -> SpherePanel:
+    generator = np.random.default_rng(0)
+    drawn = []
+    for index in range(tasks):
+        history = generator.normal(size=(3, 12, 3))
+        history /= np.linalg.norm(history, axis=-1, keepdims=True)
+        cap = Cap(np.eye(3)[index], 0.5) if index == 0 else None
+        drawn.append(TaskFeatures(f"task {index}", history, np.arange(12) % 3, style.color(index), cap))
+    return SpherePanel(title, "first\nsecond", tuple(drawn), unit([1.0, 1.0, 1.0]), unit([0.0, 0.0, 1.0]))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_camera_is_a_rotation_with_the_pole_upright(view: Array) -> None:
+    pole = np.array([0.0, 1.0, 0.3])
+    frame = camera(view, pole)
+    assert np.allclose(frame @ frame.T, np.eye(3))
+    assert np.linalg.det(frame) == pytest.approx(1)
+    assert np.allclose(frame[2], view / np.linalg.norm(view))
+    assert (frame @ pole)[0] == pytest.approx(0, abs=1e-12)
+    assert (frame @ pole)[1] > 0
+
+
+def test_camera_needs_a_pole_across_the_view() -> None:
+    with pytest.raises(ValueError, match="parallel"):
+        camera(np.array([0.0, 0.0, 2.0]), np.array([0.0, 0.0, -1.0]))
+
+
+def test_cap_boundary_lies_on_the_sphere_at_the_half_angle() -> None:
+    cap = Cap(np.array([1.0, -2.0, 0.5]), 0.6)
+    points = cap_boundary(cap)
+    assert np.allclose(np.linalg.norm(points, axis=1), 1)
+    assert np.allclose(points @ unit([1.0, -2.0, 0.5]), np.cos(0.6))
+    assert np.allclose(points[0], points[-1])
+
+
+@pytest.mark.parametrize("angle", [0.0, -0.1, np.pi / 2, 3.0])
+def test_cap_rejects_angles_that_are_no_cap(angle: float) -> None:
+    with pytest.raises(ValueError, match="half_angle"):
+        Cap(np.array([0.0, 0.0, 1.0]), angle)
+
+
+def inside(polygon: Array, points: Array) -> np.ndarray:
+    from matplotlib.path import Path as Outline
+
+    if not len(polygon):
+        return np.zeros(len(points), dtype=bool)
+    return np.asarray(Outline(polygon).contains_points(points))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("half_angle", [0.15, 0.7, 1.4])
+@pytest.mark.parametrize("axis", [[0.2, 0.1, 1.0], [1.0, -0.5, 0.1], [-0.4, -0.3, -0.8]])
+def test_cap_outline_holds_exactly_the_points_of_its_side(
+    axis: list[float], half_angle: float, view: Array
+) -> None:
+    """The slow way: throw points on the sphere and ask each whether it is in the cap and in front."""
+    frame = camera(view, np.array([0.1, 0.2, -0.9]))
+    cap = Cap(np.array(axis), half_angle)
+    points = np.random.default_rng(1).normal(size=(1500, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    seen = points @ frame.T
+    cosine = points @ unit(axis)
+    # Outlines are polygons: leave out what lies within their chords.
+    clear = (np.abs(cosine - np.cos(half_angle)) > 0.01) & (np.abs(seen[:, 2]) > 0.05)
+    for front in (True, False):
+        side = clear & ((seen[:, 2] > 0) == front)
+        expected = cosine[side] > np.cos(half_angle)
+        assert np.array_equal(inside(cap_outline(cap, frame, front=front), seen[side, :2]), expected)
+
+
+def test_figure_has_a_ball_for_each_panel_and_is_the_same_twice(tmp_path: Path) -> None:
+    written = []
+    for name in ("one", "two"):
+        with style.paper_style():
+            figure = sphere_figure([panel(), panel(1)], columns=2)
+            paths = style.save_figure(figure, tmp_path / name)
+        assert [len(axes.get_images()) for axes in figure.axes] == [1, 1]
+        assert [path.name for path in paths] == [f"{name}.png", f"{name}.svg"]
+        written.append([path.read_bytes() for path in paths])
+    assert written[0][0].startswith(b"\x89PNG")
+    assert b"<svg" in written[0][1]
+    assert written[0] == written[1]
+
+
+def test_scene_plays_the_tasks_one_after_the_other() -> None:
+    scene = sphere_scene(panel(2))
+    assert len(scene.frames) == 2 * 3
+    points_of_second = [len(frame.data[2].x) for frame in scene.frames]
+    assert points_of_second == [0, 0, 0, 12, 12, 12]
+    # The first task keeps its place while the second is learned.
+    still = [np.asarray(frame.data[0].x) for frame in scene.frames[2:]]
+    assert all(np.array_equal(x, still[0]) for x in still)
+    last = np.stack([np.asarray(scene.frames[-1].data[2][axis]) for axis in "xyz"], axis=1)
+    assert np.allclose(np.linalg.norm(last, axis=1), 1.01, atol=1e-5)
+
+
+def test_page_is_self_contained_and_escapes_text() -> None:
+    page = sphere_page([panel(1), panel(1)], title="T & t", introduction="x < y")
+    assert "T &amp; t" in page
+    assert "x &lt; y" in page
+    assert "a &lt;title&gt;" in page
+    assert "first<br>second" in page
+    assert page.count('id="sphere-') == 2
+    assert 'src="http' not in page
+    assert len(page) > 3_000_000  # plotly itself is inside, once
+    assert len(page) < 8_000_000
+
+
+@pytest.mark.parametrize("missing", ["plotly", "matplotlib"])
+def test_missing_drawing_package_is_named_with_its_extra(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UserError, match=r"pip install 'gplasc\[report\]'"):
+        style.require("matplotlib", "plotly")
