@@ -289,6 +289,22 @@ def test_decoded_images_are_mapped_and_reused(imitate, monkeypatch):
     assert mixed[0].train.mapping is None
     assert torch.equal(mixed[0].train.x[2:], first[0].train.x[:2])
     assert torch.equal(mixed[0].train.x[:2], first[1].train.x[2:])
+    # Many rows do not go into memory but into a file without a name.
+    monkeypatch.setattr("gplasc.streams.storage.GATHERED_BYTES", 1000)
+    del mixed
+    settings = {
+        "data_dir": imitate.root,
+        "classes_per_task": 2,
+        "image_size": 16,
+        "class_order": [3, 0, 2, 1],
+    }
+    mixed = open_stream("cub200", **settings)
+    before = sorted((cache_folder() / "decoded").rglob("*"))
+    task = mixed[0]
+    assert task.train.mapping is not None
+    assert torch.equal(task.train.x[2:], first[0].train.x[:2])
+    assert torch.equal(task.train.take(torch.arange(2)).x, first[1].train.x[2:])
+    assert sorted((cache_folder() / "decoded").rglob("*")) == before
 
 
 def test_writing_into_mapped_images_leaves_the_file_alone(imitate):

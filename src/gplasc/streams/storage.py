@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import mmap
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import IO, ClassVar
+from weakref import WeakSet
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gplasc.errors import UserError
 
 # Pages read through a mapping count as memory of the process until they are given back; they stay in the
-# system's file cache, so reading them again is cheap.
-RESIDENT_BYTES = 128 * 2**20
+# system's file cache, so reading them again is cheap. This bounds all mappings together.
+RESIDENT_BYTES = 256 * 2**20
+# Rows that do not lie in one piece are copied: into memory up to here, into a nameless file above.
+GATHERED_BYTES = 64 * 2**20
 
 
 class Mapping:
-    """A mapped part of a file, and how much of it has been read since its pages were last given back."""
+    """A mapped part of a file; all of them share one count of what was read since pages were last given back."""
+
+    _alive: ClassVar[WeakSet[Mapping]] = WeakSet()
+    _bytes: ClassVar[int] = 0
 
     def __init__(self, pages: mmap.mmap) -> None:
         self._pages = pages
-        self._bytes = 0
+        Mapping._alive.add(self)
 
     def touched(self, count: int) -> None:
-        """Note that `count` bytes were read; give the pages back when they may have become many."""
-        self._bytes += count
-        if self._bytes > RESIDENT_BYTES and hasattr(mmap, "MADV_DONTNEED"):
+        """Note that `count` bytes were read; give all pages back when they may have become many."""
+        Mapping._bytes += count
+        if Mapping._bytes > RESIDENT_BYTES:
+            Mapping._bytes = 0
+            for mapping in list(Mapping._alive):
+                mapping.release()
+
+    def release(self) -> None:
+        """Give the pages back, where the system can do that. What was written into them is lost."""
+        if hasattr(mmap, "MADV_DONTNEED"):
             self._pages.madvise(mmap.MADV_DONTNEED)
-            self._bytes = 0
 
 
 @dataclass(frozen=True)
@@ -63,32 +79,51 @@ class MappedImages:
         count = max(0, stop - start)
         if count == 0:
             return torch.empty((0, *self.shape[1:]), dtype=torch.uint8), None
-        first = self.offset + start * self.image_bytes
-        page = first - first % mmap.ALLOCATIONGRANULARITY
-        length = first - page + count * self.image_bytes
         try:
             with self.path.open("rb") as file:
-                pages = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY, offset=page)
+                return _map(file, self.offset + start * self.image_bytes, (count, *self.shape[1:]))
         except (OSError, ValueError) as error:
             raise UserError(
                 f"{self.path} cannot be mapped ({error}); delete it, it will be made again"
             ) from error
-        x = torch.frombuffer(pages, dtype=torch.uint8, count=count * self.image_bytes, offset=first - page)
-        return x.view(count, *self.shape[1:]), Mapping(pages)
 
-    def gather(self, rows: Tensor) -> Tensor:
-        """Copy rows, (K,) int64, into memory: (K, C, H, W). Reads the file, so no pages stay mapped."""
-        gathered = torch.empty((len(rows), *self.shape[1:]), dtype=torch.uint8)
-        target = gathered.numpy().reshape(-1).data
-        size = self.image_bytes
+    def gather(self, rows: Tensor) -> tuple[Tensor, Mapping | None]:
+        """Copy rows, (K,) int64, in this order: (K, C, H, W), in memory or, when they are many, in a file.
+
+        The file has no name and vanishes with the tensor.
+        """
+        shape = (len(rows), *self.shape[1:])
         try:
-            with self.path.open("rb") as file:
-                for number, row in enumerate(rows.tolist()):
-                    file.seek(self.offset + row * size)
-                    if file.readinto(target[number * size : (number + 1) * size]) != size:
-                        raise EOFError("it is shorter than it was")
-        except (OSError, EOFError) as error:
+            if prod(shape) <= GATHERED_BYTES:
+                gathered = torch.empty(shape, dtype=torch.uint8)
+                memory = gathered.view(-1).numpy()
+                for number, image in enumerate(self._read(rows)):
+                    memory[number * len(image) : (number + 1) * len(image)] = np.frombuffer(image, np.uint8)
+                return gathered, None
+            with tempfile.TemporaryFile(dir=self.path.parent) as file:
+                for image in self._read(rows):
+                    file.write(image)
+                file.flush()
+                return _map(file, 0, shape)
+        except (OSError, ValueError, EOFError) as error:
             raise UserError(
-                f"{self.path} cannot be read ({error}); delete it, it will be made again"
+                f"{len(rows)} images of {self.path} cannot be copied ({error}); "
+                "make room on its disk, or delete it, it will be made again"
             ) from error
-        return gathered
+
+    def _read(self, rows: Tensor) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            for row in rows.tolist():
+                file.seek(self.offset + row * self.image_bytes)
+                image = file.read(self.image_bytes)
+                if len(image) != self.image_bytes:
+                    raise EOFError("it is shorter than it was")
+                yield image
+
+
+def _map(file: IO[bytes], first: int, shape: tuple[int, ...]) -> tuple[Tensor, Mapping]:
+    """Map the images that begin at byte `first`; a mapping has to begin at a page."""
+    page = first - first % mmap.ALLOCATIONGRANULARITY
+    pages = mmap.mmap(file.fileno(), first - page + prod(shape), access=mmap.ACCESS_COPY, offset=page)
+    x = torch.frombuffer(pages, dtype=torch.uint8, count=prod(shape), offset=first - page)
+    return x.view(shape), Mapping(pages)

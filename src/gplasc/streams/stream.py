@@ -62,14 +62,15 @@ class Selection:
     labels: Tensor
 
     def samples(self, first_class: int) -> Samples:
-        """Read the rows (in memory: a view; of a file: mapped where contiguous, else copied)."""
+        """Return the rows: a view of images in memory; of a file mapped where they lie in one piece, else copied."""
         labels = self.labels + first_class
         if isinstance(self.images, Tensor):
             return Samples(self.images[self.rows], labels)
         if isinstance(self.rows, slice):
             x, mapping = self.images.map(self.rows)
-            return Samples(x, labels, mapping)
-        return Samples(self.images.gather(self.rows), labels)
+        else:
+            x, mapping = self.images.gather(self.rows)
+        return Samples(x, labels, mapping)
 
 
 @dataclass(frozen=True)
