@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
@@ -55,11 +55,18 @@ class Settings:
             "seed": self.seed,
             "scale": self.scale,
         }
-        base = {"stream": "seq-digits", "method": "co2l", "plugins": (), "buffer": None, "seed": 0, "scale": "cpu"}
+        base: dict[str, Any] = {
+            "stream": "seq-digits",
+            "method": "co2l",
+            "plugins": (),
+            "buffer": None,
+            "seed": 0,
+            "scale": "cpu",
+        }
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        return resolve(**base, settings=given | parse_assignments(self.set))  # type: ignore[arg-type]
+        return resolve(**base, settings=given | parse_assignments(self.set))
 
 
 @dataclass
@@ -228,7 +235,20 @@ class Data:
         """Run the command."""
         from gplasc.streams import commands
 
-        return commands.main(self.action, self.name, self.data_dir, self.out)
+        if self.action == "list":
+            commands.list_data(self.data_dir)
+            return 0
+        if not self.name:
+            raise UserError(f"gplasc data {self.action} needs the name of a stream; see `gplasc data list`")
+        if self.action == "path":
+            commands.data_path(self.name, self.data_dir)
+        elif self.action == "get":
+            commands.get_data(self.name, self.data_dir)
+        elif self.action == "show":
+            commands.show_data(self.name, self.out or Path(f"{self.name}.png"), self.data_dir)
+        else:
+            return 0 if commands.check_data(self.name, self.data_dir) else 1
+        return 0
 
 
 Command = (
@@ -244,7 +264,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run ``gplasc``; exit with 0 when done, 2 for the user's mistake, 130 when interrupted."""
     try:
         command = tyro.cli(
-            Command,  # type: ignore[arg-type]
+            Command,
             prog="gplasc",
             description="Class-incremental learning with contrastive and replay methods, and GPLASC for all of them.",
             args=arguments,

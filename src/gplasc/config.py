@@ -221,14 +221,22 @@ def resolve(
     plugins = tuple(plugins)
     owners = {Path(method).stem: find_method(method).Settings}
     owners |= {name: find_plugin(name).Settings for name in plugins}
-    sections: dict[str, type[Settings]] = {"data": Data, "model": Model, "train": Train, "probe": Probe, **owners}
+    sections: dict[str, type[Settings]] = {
+        "data": Data,
+        "model": Model,
+        "train": Train,
+        "probe": Probe,
+        **owners,
+    }
     known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields}
 
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     if buffer is not None:
         values["buffer"] = buffer
-    for rule in matching_rules(scale, stream=stream, method=Path(method).stem, plugins=plugins, buffer=buffer):
+    for rule in matching_rules(
+        scale, stream=stream, method=Path(method).stem, plugins=plugins, buffer=buffer
+    ):
         for name, value in rule.set.items():
             # A rule may speak of a plug-in or an option that this run does not have.
             if name in known or (name == "buffer" and buffer is None):
@@ -239,7 +247,13 @@ def resolve(
     if buffer is not None:
         sources["buffer"] = "given"
 
-    tree: dict[str, Any] = {"stream": stream, "method": method, "plugins": plugins, "seed": seed, "scale": scale}
+    tree: dict[str, Any] = {
+        "stream": stream,
+        "method": method,
+        "plugins": plugins,
+        "seed": seed,
+        "scale": scale,
+    }
     groups: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         section, _, key = name.rpartition(".")
@@ -271,7 +285,9 @@ def _full_name(name: str, known: set[str]) -> str:
     if matches:
         raise UserError(f"the setting '{name}' could be {' or '.join(matches)}; write the full name")
     short = {full.rpartition(".")[2] for full in known}
-    raise UserError(f"there is no setting '{name}' here; {nearest(name, known if '.' in name else short | known)}")
+    raise UserError(
+        f"there is no setting '{name}' here; {nearest(name, known if '.' in name else short | known)}"
+    )
 
 
 def _explain(error: ValidationError) -> str:

@@ -14,7 +14,9 @@ def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
     return torch.stack([z[y == label].mean(0) for label in classes])
 
 
-def diagnose(means: list[Tensor], learned: list[Tensor], k: float | None = None, vertices: Tensor | None = None) -> dict[str, Any]:
+def diagnose(
+    means: list[Tensor], learned: list[Tensor], k: float | None = None, vertices: Tensor | None = None
+) -> dict[str, Any]:
     """Describe the geometry of the tasks seen so far.
 
     means: class means (C_t, D) of each task now; learned: the same as they were when the task had just been learned;

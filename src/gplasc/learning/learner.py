@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -102,7 +103,7 @@ class Learner:
         """Learn every task that is not yet learned, from wherever the position stands."""
         while self.position.task < len(self.stream):
             task = self.stream[self.position.task]
-            self._enter(task)
+            self.enter(task)
             if not self.position.begun:
                 for component in (self.method, *self.plugins):
                     component.begin_task(self.ctx)
@@ -116,7 +117,7 @@ class Learner:
             self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
             self.watcher.evaluated(self)
 
-    def _enter(self, task: Task) -> None:
+    def enter(self, task: Task) -> None:
         """Set what follows from the task and the memory alone."""
         ctx = self.ctx
         ctx.task = task
@@ -156,7 +157,7 @@ class Learner:
         for plugin in self.plugins:
             terms |= plugin.loss(parts, outs, ctx)
         self.optimiser.zero_grad(set_to_none=True)
-        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        torch.stack(list(terms.values())).sum().backward()
         self.method.adjust_gradients(ctx)
         self.optimiser.step()
         self.method.after_step(batch, own, outs[: len(own)], ctx)
@@ -171,7 +172,7 @@ class Learner:
             self.method.end_task(self.ctx)
         with self._timed("evaluation"):
             self._evaluate(task, self.predictor)
-        if self.method.teacher or any(plugin.needs_previous for plugin in self.plugins):
+        if self.needs_previous:
             self.ctx.keep_previous()
 
     # ---- evaluation --------------------------------------------------------------------------------------------
@@ -287,17 +288,28 @@ class Learner:
         self.geometry, self.timings = results["geometry"], results["timings"]
         self._learned = results["learned"]
 
+    # ---- size --------------------------------------------------------------------------------------------------
+
+    @property
+    def needs_previous(self) -> bool:
+        """Whether the model after the last task is kept."""
+        return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
+
+    def pool_size(self, task: int) -> int:
+        """Return how many samples an epoch of a task visits."""
+        if self.method.pool == "everything":
+            return sum(len(self.stream[index].train) for index in range(task + 1))
+        remembered = self.config.buffer if task and self.method.pool != "current" else 0
+        return len(self.stream[task].train) + remembered
+
+    def steps_of(self, task: int) -> int:
+        """Return how many optimiser steps a task takes, for a memory that is full after the first task."""
+        return epochs_of(self.config, task) * -(-self.pool_size(task) // self.config.train.batch)
+
+    @cached_property
     def total_steps(self) -> int:
-        """Return how many optimiser steps the whole stream takes."""
-        total = 0
-        for task in self.stream:
-            size = len(task.train)
-            if self.method.pool == "everything":
-                size = sum(len(self.stream[index].train) for index in range(task.index + 1))
-            elif self.method.pool != "current" and task.index:
-                size += self.config.buffer
-            total += epochs_of(self.config, task.index) * -(-size // self.config.train.batch)
-        return total
+        """How many optimiser steps the whole stream takes."""
+        return sum(self.steps_of(index) for index in range(len(self.stream)))
 
 
 def epochs_of(config: Config, task: int) -> int:

@@ -109,7 +109,9 @@ def execute(
             if (record := read_record(folder)) is not None:  # another process finished it while we waited
                 return Result(record, folder)
             stream = stream or open_configured_stream(resolved, data_dir)
-            keeper = Keeper(folder, display, save_every=save_every, save_steps=save_steps, tensorboard=tensorboard)
+            keeper = Keeper(
+                folder, display, save_every=save_every, save_steps=save_steps, tensorboard=tensorboard
+            )
             learner = Learner(config, stream, device=device or default_device(), watcher=keeper)
             keeper.resume(learner)
             with keeper.heeding_signals():
@@ -158,7 +160,9 @@ def _save_weights(path: Path, learner: Learner) -> None:
         for name, value in learner.ctx.modules.state_dict().items()
         if isinstance(value, Tensor)
     }
-    if learner.predictor is not None and not isinstance(learner.predictor, type(learner.ctx.network.classifier)):
+    if learner.predictor is not None and not isinstance(
+        learner.predictor, type(learner.ctx.network.classifier)
+    ):
         tensors |= {f"predictor.{k}": v.contiguous() for k, v in learner.predictor.state_dict().items()}
     write_atomic(path, save({name: value.clone() for name, value in tensors.items()}))
 
@@ -285,7 +289,7 @@ class Keeper:
         if self._board is not None:
             for name in terms:
                 self._board.add_scalar(f"terms/{name}", terms[name], where["step"])
-        total = learner.total_steps()
+        total = learner.total_steps
         rate, left = self._pace.estimate(learner.position.total_steps, total)
         self.display.show(
             Moment(
@@ -331,5 +335,7 @@ def _tensorboard(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise UserError("--tensorboard needs the extra 'tensorboard': pip install 'gplasc[tensorboard]'") from None
-    return SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        raise UserError(
+            "--tensorboard needs the extra 'tensorboard': pip install 'gplasc[tensorboard]'"
+        ) from None
+    return SummaryWriter(str(folder))

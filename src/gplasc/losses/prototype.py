@@ -20,8 +20,8 @@ def prototype_contrast(
         loss_i = log sum_j exp(a_cj - m_cj log w_j) - a_ci,      c = y_i,  a_cj = <p_c, z_j> / temperature
 
     z: (N, D) unit rows; y: (N,) labels; prototypes: (C, D) unit rows, one per class. importance: (N,) positive weights
-    w_j, sampling probability times the class's count in the batch; weighted: (C, N) bool mask m_cj of the pairs that are
-    weighted, both or neither. Mean over samples; without samples 0 with its graph.
+    w_j, sampling probability times the class's count in the batch; weighted: (C, N) bool mask m_cj of the pairs that
+    are weighted, both or neither. Mean over samples; without samples 0 with its graph.
     """
     with full_precision(z):
         z, prototypes = promote(z), promote(prototypes)

@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gplasc.config import nearest
 from gplasc.errors import UserError
@@ -38,12 +38,12 @@ def find_method(name: str) -> type[Method[Any]]:
     from gplasc.methods.base import Method
 
     if name.endswith(".py"):
-        return find_class(_load_file(Path(name)), Method)
+        return cast("type[Method[Any]]", find_class(_load_file(Path(name)), Method))
     if name not in list_methods():
         raise UserError(
             f"there is no method '{name}'; {nearest(name, list_methods())} (your own: the path of a .py file)"
         )
-    return find_class(importlib.import_module(f"{__name__}.{name}"), Method)
+    return cast("type[Method[Any]]", find_class(importlib.import_module(f"{__name__}.{name}"), Method))
 
 
 def find_class(module: ModuleType, base: type) -> Any:
@@ -70,5 +70,7 @@ def _load_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UserError(f"the method file {path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"the method file {path} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     return module

@@ -27,7 +27,9 @@ class CCLISSettings(ContrastiveSettings):
     teacher_temperature: float = Field(0.1, gt=0)
     distill_weight: float = Field(0.6, ge=0)
     prototype_lr: float = Field(0.01, gt=0)
-    score_passes: int = Field(5, gt=0, description="augmented passes over the samples when importances are estimated")
+    score_passes: int = Field(
+        5, gt=0, description="augmented passes over the samples when importances are estimated"
+    )
     teacher_mode: Literal["train", "eval"] = "eval"
     official_mask_bug: bool = False
 

@@ -38,7 +38,9 @@ class CILA(Co2L[CILASettings]):
 
     def __init__(self, settings: CILASettings) -> None:
         super().__init__(settings)
-        self._means = torch.zeros(2, dtype=torch.float64)  # sums over past tasks of mean contrast, mean distillation
+        self._means = torch.zeros(
+            2, dtype=torch.float64
+        )  # sums over past tasks of mean contrast, mean distillation
         self._sums = torch.zeros(3, dtype=torch.float64)  # this task: contrast, distillation, steps
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
@@ -65,7 +67,7 @@ class CILA(Co2L[CILASettings]):
         contrast, distill = self._means.tolist()
         if contrast <= 0:  # the first two tasks: no task with a distillation lies behind
             return self.settings.distill_weight
-        return self.settings.distill_weight * max(1.0, self.settings.kappa * distill / contrast)
+        return float(self.settings.distill_weight * max(1.0, self.settings.kappa * distill / contrast))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the loss statistics."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 from torch import Tensor
 
+from gplasc.config import Settings
 from gplasc.losses import relation_distillation, supcon
 from gplasc.methods.base import Contrastive, ContrastiveSettings, Part
 from gplasc.models import Outputs
@@ -31,8 +32,8 @@ SettingsType = TypeVar("SettingsType", bound=Co2LSettings)
 class Co2L(Contrastive[SettingsType], Generic[SettingsType]):
     """Only samples of the current task are anchors; relations between all samples are held as they were."""
 
-    Settings = Co2LSettings
-    DEVIATIONS = (
+    Settings: ClassVar[type[Settings]] = Co2LSettings
+    DEVIATIONS: ClassVar[tuple[str, ...]] = (
         "teacher_mode='train': the previous model normalises with batch statistics, as in the official code, where "
         "this follows from the place of a deepcopy; the paper is silent",
         "divisor='rows': the asymmetric term is divided by all rows, as in the official code; the paper's formula is "

@@ -24,7 +24,8 @@ class GPLASCSettings(Settings):
     """Settings of the plug-in; the defaults are the paper's where it has them."""
 
     expected_tasks: int | Literal["known", "unknown"] = Field(
-        "known", description="regions prepared: as many as the stream has tasks, an over-estimate, or 100 if unknown"
+        "known",
+        description="regions prepared: as many as the stream has tasks, an over-estimate, or 100 if unknown",
     )
     margin: float = Field(0.1, ge=0, lt=1)
     lambda_range: float = Field(1.0, ge=0)
@@ -33,15 +34,19 @@ class GPLASCSettings(Settings):
     range_form: Literal["hinge", "softplus", "leaky_relu", "squared_hinge"] = "hinge"
     range_reduction: Literal["mean", "mean_active", "sum"] = "mean"
     position_target: Literal["auto", "unit", "scaled", "cosine"] = Field(
-        "auto", description="auto: scaled where the features are signed, unit where they are pooled ReLU outputs"
+        "auto",
+        description="auto: scaled where the features are signed, unit where they are pooled ReLU outputs",
     )
     distillation: str = Field("mse", description="mse, ird, projector, none, or a sum such as mse:1+ird:0.5")
     space: Literal["feature", "projection"] = "feature"
     memory_rows: Literal["auto", "batch", "minibatch"] = Field(
-        "auto", description="past samples to hold in place: those the method forwards, or a minibatch of our own"
+        "auto",
+        description="past samples to hold in place: those the method forwards, or a minibatch of our own",
     )
     memory_batch: int = Field(32, gt=0)
-    lambda_contrast: float = Field(1.0, ge=0, description="of SupCon beside a method that has no contrastive term")
+    lambda_contrast: float = Field(
+        1.0, ge=0, description="of SupCon beside a method that has no contrastive term"
+    )
     contrast_temperature: float = Field(0.1, gt=0)
 
     @field_validator("distillation")
@@ -74,8 +79,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     DEVIATIONS = (
         "the contrastive term stands once in the sum: the paper's formula counts it twice",
         "the method's own distillation (IRD, PRD) is kept, as in the paper's algorithm; its formula leaves it out",
-        "range is a mean over pairs, position a squared norm, distillation a mean over the batch's past rows: the paper "
-        "leaves the reductions open",
+        "range is a mean over pairs, position a squared norm, distillation a mean over the batch's past rows: the "
+        "paper leaves the reductions open",
         "position_target='auto': with signed features the target has the length that fits the threshold, so that range "
         "and position can both vanish; with pooled ReLU features it is the paper's unit vertex",
         "beside a method without projection head, one is added, and SupCon sees two views of the current samples",
@@ -98,7 +103,9 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         settings, stream = self.settings, ctx.stream
         in_features = settings.space == "feature"
         signed = ctx.config.model.features == "signed" or not in_features
-        expected = {"known": len(stream), "unknown": 100}.get(str(settings.expected_tasks), settings.expected_tasks)
+        expected = {"known": len(stream), "unknown": 100}.get(
+            str(settings.expected_tasks), settings.expected_tasks
+        )
         num_tasks = int(expected)
         if num_tasks < len(stream):
             raise UserError(
@@ -127,9 +134,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         generator = ctx.random["gplasc"]
         more = []
         if not self._contrastive(ctx):
-            more.append(
-                ctx.part(batch.x, batch.y, views=2, augmentation="contrastive", generator=generator)
-            )
+            more.append(ctx.part(batch.x, batch.y, views=2, augmentation="contrastive", generator=generator))
         if ctx.previous is not None and self._brings_memory(ctx) and len(ctx.memory):
             rows, _ = ctx.memory_batch(self.settings.memory_batch, generator)
             more.append(ctx.part(rows.x, rows.y, augmentation=ctx.method.augmentation, generator=generator))

@@ -6,7 +6,7 @@ numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``pa
 
 import fnmatch
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -30,7 +30,7 @@ class Rule(BaseModel):
     when: dict[str, Any] = {}
     set: dict[str, Any]
 
-    def matches(self, facts: dict[str, Iterable[str]]) -> bool:
+    def matches(self, facts: Mapping[str, Iterable[str]]) -> bool:
         """Tell whether each condition allows one of the values that hold; names may contain ``*``."""
         for name, allowed in self.when.items():
             patterns = allowed if isinstance(allowed, list) else [allowed]

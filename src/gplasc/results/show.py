@@ -34,10 +34,13 @@ def print_run(record: dict[str, Any], folder: Path) -> None:
         table.add_column(title, justify="right")
     for name in metrics["class_il"]:
         table.add_row(
-            name.replace("_", " "), *(f"{metrics[scenario][name]:.2f}" for scenario in ("class_il", "task_il"))
+            name.replace("_", " "),
+            *(f"{metrics[scenario][name]:.2f}" for scenario in ("class_il", "task_il")),
         )
     console.print(table)
-    console.print(f"{record['steps']} steps in {duration(record['seconds'])}; saved in {folder}", highlight=False)
+    console.print(
+        f"{record['steps']} steps in {duration(record['seconds'])}; saved in {folder}", highlight=False
+    )
 
 
 def print_settings(resolved: Resolved) -> None:
@@ -57,7 +60,10 @@ def print_settings(resolved: Resolved) -> None:
         table.add_row(name, str(value), source, style="dim" if source == "default" else None)
     console = Console()
     console.print(table)
-    for name, kind in ((config.method, find_method(config.method)), *((n, find_plugin(n)) for n in config.plugins)):
+    for name, kind in (
+        (config.method, find_method(config.method)),
+        *((n, find_plugin(n)) for n in config.plugins),
+    ):
         if kind.DEVIATIONS:
             console.print(f"\n{name}: departures from the paper or the official code", style="bold")
             for deviation in kind.DEVIATIONS:

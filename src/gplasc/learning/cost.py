@@ -1,0 +1,86 @@
+"""What a run would cost: steps, parameters, memory, disk, and the time from a few measured steps."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from gplasc.config import Resolved
+from gplasc.learning.learner import Learner, epochs_of, evaluation_samples
+from gplasc.learning.pool import order_batches
+from gplasc.learning.progress import duration
+from gplasc.learning.run import default_device, open_configured_stream
+
+_MEASURED = 3
+
+
+def estimate_cost(
+    resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
+) -> str:
+    """Take a few steps of the first two tasks and extrapolate; nothing is written.
+
+    The linear probe's own optimiser steps are not counted; in the cached mode they are a small part.
+    """
+    config = resolved.config
+    stream = open_configured_stream(resolved, data_dir)
+    learner = Learner(config, stream, device=device or default_device())
+    ctx = learner.ctx
+    tasks = list(range(len(stream)))
+    steps = [learner.steps_of(index) for index in tasks]
+    images = [learner.pool_size(index) * epochs_of(config, index) for index in tasks]
+
+    first = _seconds_per_step(learner, 0)
+    later = first
+    if len(tasks) > 1:
+        if learner.needs_previous:
+            ctx.keep_previous()
+        later = _seconds_per_step(learner, 1)
+    training = first * steps[0] + later * sum(steps[1:])
+
+    start = time.perf_counter()
+    rows = stream[0].train.take(torch.arange(min(256, len(stream[0].train))))
+    ctx.features(rows)
+    forward = (time.perf_counter() - start) / len(rows)
+    looks = sum(
+        learner.pool_size(index)
+        * (config.probe.views if config.probe.mode == "cached" else config.probe.epochs)
+        for index in tasks
+        if not learner.ctx.network.classifier
+    )
+    tested = sum(len(evaluation_samples(stream[i], config)) for after in tasks for i in range(after + 1))
+
+    parameters = sum(p.numel() for p in ctx.modules.parameters())
+    weights = sum(v.numel() * v.element_size() for v in ctx.network.state_dict().values())
+    copies = 2 + learner.needs_previous  # weights, momentum, previous model
+    image_bytes = config.buffer * (torch.Size(stream.image_shape).numel() + 8)
+    checkpoint = weights * copies + image_bytes
+    lines = {
+        "run": f"{config.title} on {config.stream}, scale {config.scale} ({config.run_id})",
+        "tasks": f"{len(tasks)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
+        "steps": f"{sum(steps):,} ({steps[0]:,} in the first task), {sum(images):,} images",
+        "parameters": f"{parameters:,}",
+        "memory": f"{(weights * (copies + 1) + image_bytes) / 1e6:,.0f} MB for weights and buffer, without activations",
+        "disk": f"{(2 * checkpoint + weights) / 1e6:,.0f} MB",
+        "step": f"{first * 1e3:,.0f} ms in the first task, {later * 1e3:,.0f} ms afterwards (measured)",
+        "time": f"{duration(training + forward * (looks + tested))} in all: {duration(training)} training, "
+        f"{duration(forward * looks)} probe features, {duration(forward * tested)} evaluation",
+    }
+    return "\n".join(f"{name:<11}{text}" for name, text in lines.items())
+
+
+def _seconds_per_step(learner: Learner, task: int) -> float:
+    learner.enter(learner.stream[task])
+    for component in (learner.method, *learner.plugins):
+        component.begin_task(learner.ctx)
+    learner.ctx.modules.train()
+    size = learner.config.train.batch
+    order = order_batches(learner.ctx.pool, "current", size, learner.ctx.random["order"])
+    batch = learner.ctx.pool.take(order[0])
+    learner.step(batch)  # the first step pays for allocations
+    start = time.perf_counter()
+    for _ in range(_MEASURED):
+        terms = learner.step(batch)
+    float(next(iter(terms.values())))  # wait for the device
+    return (time.perf_counter() - start) / _MEASURED

@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from gplasc.evaluation.accuracy import accuracy_rows, class_il, task_il
+from gplasc.evaluation.geometry import class_means, diagnose
+from gplasc.evaluation.metrics import forgetting, forgetting_nonnegative, summarise
+from gplasc.geometry import region, simplex_etf
+
+HAND = [[90.0, None, None], [70.0, 80.0, None], [50.0, 85.0, 60.0]]
+
+
+def test_hand_matrix():
+    found = summarise(HAND, [10, 10, 20])
+    assert found == pytest.approx(
+        {
+            "final_accuracy": 65.0,
+            "final_accuracy_by_sample": (50 * 10 + 85 * 10 + 60 * 20) / 40,
+            "average_incremental_accuracy": (90 + 75 + 65) / 3,
+            "forgetting": ((90 - 50) + (80 - 85)) / 2,
+            "forgetting_nonnegative": ((90 - 50) + 0) / 2,
+            "backward_transfer": ((50 - 90) + (85 - 80)) / 2,
+        }
+    )
+
+
+def test_forgetting_looks_only_at_rows_in_which_the_task_was_learned():
+    assert forgetting([[10.0, 99.0], [10.0, 50.0]]) == 0.0
+    assert forgetting([[42.0]]) == forgetting_nonnegative([[42.0]]) == 0.0
+
+
+def test_a_hole_in_the_matrix_is_an_error():
+    with pytest.raises(ValueError, match="task 0 after task 1 is missing"):
+        summarise([[1.0, None], [None, 1.0]], [1, 1])
+
+
+def test_task_il_is_never_below_class_il():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(200, 6, generator=generator)
+    y = torch.randint(2, 4, (200,), generator=generator)
+    assert task_il(scores, y, range(2, 4)) >= class_il(scores, y)
+    rows = accuracy_rows([scores], [y], [range(2, 4)], 3)
+    assert rows[0] == [class_il(scores, y), None, None]
+    assert rows[1] == [task_il(scores, y, range(2, 4)), None, None]
+
+
+def test_geometry_of_a_perfect_arrangement():
+    vertices = simplex_etf(3, 12)
+    wanted = region(3, 2, 0.1)
+    means = []
+    for vertex in vertices:
+        other = torch.randn(12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        side = torch.nn.functional.normalize(other - (other @ vertex) * vertex, dim=0)
+        means.append(
+            torch.stack([wanted.center_norm * vertex + sign * wanted.radius * side for sign in (1, -1)])
+        )
+    found = diagnose(means, means, k=wanted.k - 1e-9, vertices=vertices)
+    assert found["center_norm"] == pytest.approx([wanted.center_norm] * 3)
+    assert found["radius"] == pytest.approx([wanted.radius] * 3)
+    assert found["vertex_cosine"] == pytest.approx([1.0] * 3)
+    assert found["center_cosines"][0][1] == pytest.approx(found["etf_cosine"]) == pytest.approx(-0.5)
+    assert found["drift"] == pytest.approx([0.0] * 3)
+    assert found["pairs_below_threshold"] == 0.0
+
+
+def test_class_means():
+    z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+    assert class_means(z, torch.tensor([4, 5, 5]), range(4, 6)).tolist() == [[1.0, 0.0], [0.0, 2.0]]

@@ -1,0 +1,95 @@
+import pytest
+import torch
+
+from gplasc.memory import Buffer
+from gplasc.memory.balanced import balanced_update, new_quotas, old_quotas, random_choice
+
+
+def rows(labels):
+    y = torch.tensor(labels)
+    return {"x": torch.arange(len(y), dtype=torch.uint8).reshape(-1, 1, 1, 1), "y": y}
+
+
+def test_writing_does_not_move_what_is_there():
+    memory = Buffer(4)
+    memory.write(torch.tensor([0, 1]), rows([5, 6]))
+    address = memory["x"].data_ptr()
+    memory.write(torch.tensor([2, 1]), rows([7, 8]))
+    assert memory["x"].data_ptr() == address
+    assert memory["y"].tolist() == [5, 8, 7]
+    assert len(memory) == 3
+
+
+def test_more_rows_than_the_capacity_are_refused():
+    with pytest.raises(ValueError, match="3 rows were offered to a memory of 2"):
+        Buffer(2).replace(rows([1, 2, 3]))
+
+
+def test_other_columns_are_refused():
+    memory = Buffer(4)
+    memory.write(torch.tensor([0]), rows([5]))
+    with pytest.raises(ValueError, match="columns"):
+        memory.write(torch.tensor([1]), {"y": torch.tensor([1])})
+
+
+def test_sample_is_without_replacement_and_capped():
+    memory = Buffer(8)
+    memory.replace(rows(range(5)))
+    index = memory.sample(100, torch.Generator().manual_seed(0))
+    assert sorted(index.tolist()) == list(range(5))
+
+
+def test_state_round_trip():
+    memory = Buffer(6)
+    memory.replace(rows([1, 2, 3]))
+    memory.seen = 17
+    other = Buffer(6)
+    other.load_state_dict(memory.state_dict())
+    assert other.seen == 17
+    assert all(torch.equal(other[name], memory[name]) for name in memory.columns)
+    other.write(torch.tensor([0]), rows([9]))
+    assert memory["y"].tolist() == [1, 2, 3], "the state must be a copy"
+
+
+def test_old_quotas_are_right_on_average():
+    generator = torch.Generator().manual_seed(0)
+    drawn = [sum(old_quotas(3, 50, 6, generator)) for _ in range(2000)]
+    assert abs(sum(drawn) / len(drawn) - 50 * 3 / 4) < 0.2
+
+
+@pytest.mark.parametrize(("rest", "classes"), [(100, 3), (7, 2), (1, 4), (0, 2)])
+def test_new_quotas_are_exact_and_equal(rest, classes):
+    quotas = new_quotas(rest, classes)
+    assert sum(quotas) == rest
+    assert max(quotas) - min(quotas) <= 1
+
+
+@pytest.mark.parametrize("capacity", [3, 10, 50])
+def test_the_memory_is_full_and_balanced_after_every_task(capacity):
+    generator = torch.Generator().manual_seed(1)
+    memory = Buffer(capacity)
+    choose = random_choice(generator)
+    for task in range(4):
+        y = torch.tensor([2 * task, 2 * task + 1]).repeat(30)
+        old, new = balanced_update(
+            memory, y, num_old_tasks=task, generator=generator, choose_old=choose, choose_new=choose
+        )
+        assert len(set(new.tolist())) == len(new)
+        kept = torch.cat([memory["y"][old] if len(memory) else torch.zeros(0, dtype=torch.long), y[new]])
+        memory.replace({"y": kept})
+        assert len(memory) == capacity
+    counts = torch.bincount(memory["y"], minlength=8)
+    if capacity == 50:
+        assert counts.min() >= 5
+        assert counts.max() <= 8
+
+
+def test_a_class_with_few_samples_leaves_its_share_to_the_others():
+    memory = Buffer(10)
+    y = torch.tensor([0] * 2 + [1] * 30)
+    generator = torch.Generator().manual_seed(0)
+    choose = random_choice(generator)
+    _, new = balanced_update(
+        memory, y, num_old_tasks=0, generator=generator, choose_old=choose, choose_new=choose
+    )
+    assert torch.bincount(y[new]).tolist() == [2, 8]
