@@ -39,6 +39,10 @@ DEVIATIONS = (
 """Where `contrastive` departs from the pipeline of torchvision and PIL that Co2L's code is built on."""
 
 
+_PIECE = 1 << 18
+"""Numbers of a batch that go through all steps at once on a CPU: 1 MB, about half of a core's cache."""
+
+
 class Augmentation(Protocol):
     """Called with uint8 images (N, C, H, W) and a generator; gives float32 (N, C, H', W'), normalised."""
 
@@ -210,31 +214,33 @@ class Contrastive:
         # On a CPU one piece of the batch goes through all steps while it is in the cache, in buffers that
         # the next piece uses again (fresh memory costs more than the arithmetic); a GPU takes all at once.
         numbers = channels * max(height, size) * max(width, size)
-        piece = max(1, min(n, max(4, (1 << 19) // numbers) if device.type == "cpu" else n))
+        pieces = max(1, math.ceil(n / max(4, _PIECE // numbers))) if device.type == "cpu" else 1
+        piece = max(1, math.ceil(n / pieces))
         first, second = torch.empty(2, piece * numbers, device=device)
+        weights = torch.empty(piece * size * (height + width), device=device)
         out = torch.empty(n, size, size, channels, device=device)
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
             box = parameters.box.to(device)
-            vertical = _taps(box[:, 0], box[:, 2], height, size)
-            horizontal = _taps(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
-            # Contrast is relative to the mean of the crop before the blur: weights of rows and columns in it.
-            row_weight, column_weight = vertical.mean_weights(height), horizontal.mean_weights(width)
+            vertical = _tents(box[:, 0], box[:, 2], height, size)
+            horizontal = _tents(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
             matrix, towards_mean = (m.to(device) for m in self._colour(parameters))
             mean, std = torch.tensor((self.mean, self.std), device=device)
-            black, white = (-mean / std).repeat(size), ((1 - mean) / std).repeat(size)
+            black, white = -mean / std, (1 - mean) / std
             for start in range(0, n, piece):
                 part = slice(start, min(start + piece, n))
                 source = _shaped(first, *x[part].shape).copy_(x[part])
-                means = _weighted_means(source, row_weight[part], column_weight[part])
-                shift = torch.baddbmm((-mean / std)[:, None], towards_mean[part], means)
-                matrices = _matrices(vertical, horizontal, part, height, width)
+                # The matrices of rows and columns side by side: (N, size, H + W).
+                matrices = _resize_matrices((vertical, horizontal), part, weights)
+                # Contrast is relative to the mean of the crop before the blur.
+                means = _weighted_means(source, *matrices.mean(1).split((height, width), dim=1))
+                shift = torch.baddbmm(black[:, None], towards_mean[part], means)
                 self._blur(matrices, parameters.sigma[part])
                 rows, columns = matrices.split((height, width), dim=2)
                 half = _resize_rows(source, columns, second)
                 coloured = _recolour(half, matrix[part], shift, first, second)
                 # The result's rows, every pixel with its channels: (N, size, H) @ (N, H, size * C).
                 result = out[part].view(-1, size, size * channels)
-                torch.bmm(rows, coloured, out=result).clamp_(black, white)
+                torch.bmm(rows, coloured, out=result).clamp_(black.repeat(size), white.repeat(size))
         return out.permute(0, 3, 1, 2)
 
     def _blur(self, matrices: Tensor, sigma: Tensor) -> None:
@@ -392,51 +398,53 @@ def resize_matrix(
     start, length: (N,) whole numbers as float32; flip: (N,) bool turns the result round. Bilinear; where the
     crop is larger than the result the kernel is widened, as PIL and antialias=True of torch do.
     """
-    taps = _taps(start, length, source, size, flip)
-    return torch.zeros(len(start), size, source, device=start.device).scatter_add_(2, taps.index, taps.weight)
+    buffer = torch.empty(len(start) * size * source, device=start.device)
+    return _resize_matrices((_tents(start, length, source, size, flip),), slice(None), buffer)
 
 
 @dataclass(frozen=True)
-class _Taps:
-    """Resizing of N lines to `size` pixels: each takes K pixels of the source with these weights."""
+class _Tents:
+    """Resizing of N lines: output pixel i weighs input pixel j by max(0, 1 - |centre_i - pixel_j|)."""
 
-    index: Tensor
-    """(N, size, K) int64."""
-    weight: Tensor
-    """(N, size, K), sum 1 over the taps."""
-
-    def mean_weights(self, source: int) -> Tensor:
-        """(N, source): weight of each pixel of the source in the mean of the resized line."""
-        total = torch.zeros(len(self.weight), source, device=self.weight.device)
-        return total.scatter_add_(1, self.index.flatten(1), self.weight.flatten(1)) / self.weight.shape[1]
+    centre: Tensor
+    """(N, size)."""
+    pixel: Tensor
+    """(N, source)."""
+    normalised: bool
+    """Whether the weights of an output pixel sum to 1 as they are."""
 
 
-def _taps(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None) -> _Taps:
-    """Bilinear taps for `resize_matrix`."""
-    device = start.device
+def _tents(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None) -> _Tents:
     step = (length / size)[:, None]
-    reach = step.clamp(min=1.0) if source > size else torch.ones_like(step)
-    ramp = torch.arange(size, device=device) + 0.5
+    ramp = torch.arange(size, device=start.device) + 0.5
     if flip is not None:
         ramp = torch.where(flip[:, None], size - ramp, ramp)
     centre = ramp * step
-    # Pixels (their centres) less than `reach` away: an interval of this width holds no more than `count`.
-    count = 2 * max(1, math.ceil(source / size))
-    pixel = (centre - reach + 0.5).floor()[:, :, None] + torch.arange(count, device=device)
-    weight = 1 - (pixel + 0.5 - centre[:, :, None]).abs_().div_(reach[:, :, None])
-    last = (length - 1)[:, None, None]
-    weight.clamp_(min=0).masked_fill_((pixel < 0) | (pixel > last), 0)
-    weight.div_(weight.sum(2, keepdim=True))
-    index = torch.minimum(pixel.clamp_(min=0), last) + start[:, None, None]
-    return _Taps(index.long(), weight)
+    pixel = torch.arange(source, device=start.device) + 0.5 - start[:, None]
+    if source <= size:
+        # No crop is larger than the result; in its outer half pixels the nearest pixel has all the weight.
+        return _Tents(torch.minimum(centre.clamp_(min=0.5), length[:, None] - 0.5), pixel, True)
+    stretch = 1 / step.clamp(min=1.0)
+    # Pixels outside the crop are put infinitely far away.
+    inside = (pixel > 0) & (pixel < length[:, None])
+    return _Tents(centre * stretch, torch.where(inside, pixel * stretch, math.inf), False)
 
 
-def _matrices(vertical: _Taps, horizontal: _Taps, part: slice, height: int, width: int) -> Tensor:
-    """Matrices of rows and of columns of some images, side by side: (N, size, height + width)."""
-    index = torch.cat((vertical.index[part], horizontal.index[part] + height), 2)
-    weight = torch.cat((vertical.weight[part], horizontal.weight[part]), 2)
-    n, size, _ = weight.shape
-    return torch.zeros(n, size, height + width, device=weight.device).scatter_add_(2, index, weight)
+def _resize_matrices(lines: Sequence[_Tents], part: slice, buffer: Tensor) -> Tensor:
+    """The matrices of some images side by side, in the buffer: (N, size, sum of the sources)."""
+    centres = [line.centre[part] for line in lines]
+    widths = [line.pixel.shape[1] for line in lines]
+    weight = _shaped(buffer, *centres[0].shape, sum(widths))
+    for line, centre, block in zip(lines, centres, weight.split(widths, dim=2), strict=True):
+        torch.sub(centre[:, :, None], line.pixel[part, None, :], out=block)
+    torch.add(_ONE, weight.abs_(), alpha=-1, out=weight).clamp_(min=0)
+    for line, block in zip(lines, weight.split(widths, dim=2), strict=True):
+        if not line.normalised:
+            block.div_(block.sum(2, keepdim=True))
+    return weight
+
+
+_ONE = torch.tensor(1.0)
 
 
 def blur_matrix(sigma: Tensor, radius: int, size: int) -> Tensor:
