@@ -166,13 +166,19 @@ def test_batch_equals_one_image_at_a_time(
         torch.testing.assert_close(out[n], slow_contrastive(augment, x, p, n), atol=1e-5, rtol=0)
 
 
-def test_pieces_do_not_matter() -> None:
-    augment = contrastive(8, MEAN, STD, blur=False)
-    x = pictures(3000, 3, 8, 8)
-    p = augment.draw(3000, 8, 8, seeded())
-    out = augment.apply(x, p)
-    for n in (0, 1, 2729, 2730, 2731, 2999):
-        torch.testing.assert_close(out[n : n + 1], augment.apply(x[n : n + 1], p.part(n, n + 1)))
+@pytest.mark.parametrize("size", [8, 40])
+def test_pieces_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch goes through in pieces (here of 12, 12 and 11 images): each image is as if alone."""
+    augment = contrastive(size, MEAN, STD)
+    x = pictures(35, 3, size, size)
+    p = augment.draw(35, size, size, seeded())
+    assert bool(p.sigma.any()) == (size == 40)
+    whole = augment.apply(x, p)
+    monkeypatch.setattr("gplasc.streams.augment._PIECE", 12 * 3 * size * size)
+    torch.testing.assert_close(augment.apply(x, p), whole, atol=1e-5, rtol=0)
+    for n in range(35):
+        one = augment.apply(x[n : n + 1], p.part(n, n + 1))
+        torch.testing.assert_close(whole[n : n + 1], one, atol=1e-5, rtol=0)
 
 
 def test_every_colour_operation_by_itself() -> None:

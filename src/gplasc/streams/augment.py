@@ -225,8 +225,10 @@ class Contrastive:
             horizontal = _tents(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
             matrix, towards_mean = (m.to(device) for m in self._colour(parameters))
             mean, std = torch.tensor((self.mean, self.std), device=device)
-            black, white = -mean / std, (1 - mean) / std
-            for start in range(0, n, piece):
+            black = -mean / std
+            bounds = black.repeat(size), ((1 - mean) / std).repeat(size)
+            blurs = self._blurs(parameters.sigma, piece, device)
+            for number, start in enumerate(range(0, n, piece)):
                 part = slice(start, min(start + piece, n))
                 source = _shaped(first, *x[part].shape).copy_(x[part])
                 # The matrices of rows and columns side by side: (N, size, H + W).
@@ -234,22 +236,23 @@ class Contrastive:
                 # Contrast is relative to the mean of the crop before the blur.
                 means = _weighted_means(source, *matrices.mean(1).split((height, width), dim=1))
                 shift = torch.baddbmm(black[:, None], towards_mean[part], means)
-                self._blur(matrices, parameters.sigma[part])
+                _blur(matrices, *blurs[number])
                 rows, columns = matrices.split((height, width), dim=2)
                 half = _resize_rows(source, columns, second)
                 coloured = _recolour(half, matrix[part], shift, first, second)
                 # The result's rows, every pixel with its channels: (N, size, H) @ (N, H, size * C).
                 result = out[part].view(-1, size, size * channels)
-                torch.bmm(rows, coloured, out=result).clamp_(black.repeat(size), white.repeat(size))
+                torch.bmm(rows, coloured, out=result).clamp_(*bounds)
         return out.permute(0, 3, 1, 2)
 
-    def _blur(self, matrices: Tensor, sigma: Tensor) -> None:
-        """Let the matrices (N, size, ...) blur what they give, in place, where sigma (N,) is not 0."""
-        blurred = sigma.nonzero()[:, 0]  # sigma is on the CPU: no waiting for a GPU here
-        if len(blurred):
-            kernel = blur_matrix(sigma[blurred].to(matrices.device), self.blur_radius, self.image_size)
-            blurred = blurred.to(matrices.device)
-            matrices.index_copy_(0, blurred, torch.bmm(kernel, matrices.index_select(0, blurred)))
+    def _blurs(self, sigma: Tensor, piece: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+        """For each piece of the batch: which of its images are blurred (M,), and their kernels (M, taps)."""
+        # sigma is on the CPU: to look for those that are not 0 makes nobody wait for a GPU.
+        which = sigma.nonzero()[:, 0]
+        kernels = _half_kernels(sigma[which], self.blur_radius).to(device)
+        counts = [int(part.count_nonzero()) for part in sigma.split(piece)]
+        places = (which % piece).to(device).split(counts)
+        return list(zip(places, kernels.split(counts), strict=True))
 
     def _colour(self, p: ContrastiveParameters) -> tuple[Tensor, Tensor]:
         """Colour change and normalisation of each image: two matrices (N, C, C), matrix and towards_mean.
@@ -452,10 +455,23 @@ def blur_matrix(sigma: Tensor, radius: int, size: int) -> Tensor:
 
     sigma: (N,) positive.
     """
+    kernels = _half_kernels(sigma, radius)
+    return (kernels @ _mirrored_taps(radius, size, sigma.device)).view(-1, size, size)
+
+
+def _half_kernels(sigma: Tensor, radius: int) -> Tensor:
+    """(N, radius + 1): weight of the pixel at distance 0, 1, ... in a Gaussian blur."""
     distance = torch.arange(radius + 1, device=sigma.device) / sigma[:, None]
-    taps = torch.exp(-0.5 * distance.square())
-    taps = taps / (2 * taps.sum(1, keepdim=True) - taps[:, :1])
-    return (taps @ _mirrored_taps(radius, size).to(sigma.device)).view(-1, size, size)
+    weight = torch.exp(-0.5 * distance.square())
+    return weight / (2 * weight.sum(1, keepdim=True) - weight[:, :1])
+
+
+def _blur(matrices: Tensor, which: Tensor, kernels: Tensor) -> None:
+    """Let some of the matrices (N, size, ...) blur what they give, in place."""
+    if len(which):
+        size, radius = matrices.shape[1], kernels.shape[1] - 1
+        blur = (kernels @ _mirrored_taps(radius, size, matrices.device)).view(-1, size, size)
+        matrices.index_copy_(0, which, torch.bmm(blur, matrices.index_select(0, which)))
 
 
 def colour_matrix(parameters: ContrastiveParameters) -> Tensor:
@@ -480,7 +496,7 @@ _LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue look (ITU-R BT.6
 
 
 @lru_cache(maxsize=8)
-def _mirrored_taps(radius: int, size: int) -> Tensor:
+def _mirrored_taps(radius: int, size: int, device: torch.device) -> Tensor:
     """(radius + 1, size * size): entry d counts how often output i takes pixel j at distance d."""
     counts = torch.zeros(radius + 1, size, size)
     for shift in range(-radius, radius + 1):
@@ -488,7 +504,7 @@ def _mirrored_taps(radius: int, size: int) -> Tensor:
             j = abs(i + shift)
             j = min(j, 2 * (size - 1) - j)
             counts[abs(shift), i, j] += 1
-    return counts.view(radius + 1, size * size)
+    return counts.view(radius + 1, size * size).to(device)
 
 
 def _shaped(buffer: Tensor, *shape: int) -> Tensor:
