@@ -53,8 +53,9 @@ class FDR(Replay[FDRSettings]):
         """Shrink the earlier tasks to their share and draw that of the new one at random."""
         shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
         drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
+        if not len(drawn):  # fewer rows than tasks: the earlier ones keep theirs
+            return
         new = ctx.task.train.take(drawn)
-        logits = [out.logits.float().cpu() for out in ctx.embed(new)]
+        logits = torch.cat([out.logits.float().cpu() for out in ctx.embed(new)])
         dropped = surplus(ctx.task_of(ctx.memory["y"]), shares) if len(ctx.memory) else drawn[:0]
-        if len(new):
-            ctx.memory.exchange(dropped, {"x": new.x, "y": new.y, "logits": torch.cat(logits)})
+        ctx.memory.exchange(dropped, {"x": new.x, "y": new.y, "logits": logits})

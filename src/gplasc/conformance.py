@@ -1,0 +1,330 @@
+"""What every method must hold to, with and without plug-ins; behind ``gplasc check`` and the test of all methods.
+
+Each check learns a small synthetic stream, a second or less, and says in one sentence what is wrong if it fails.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gplasc.config import Resolved, resolve
+from gplasc.errors import UserError
+from gplasc.learning.learner import Learner, Silent, digest
+from gplasc.learning.run import open_configured_stream
+from gplasc.memory import Buffer
+from gplasc.streams import Samples, Stream, Task
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
+_LONE = "synthetic:tasks=3,classes=3,size=8,channels=1,train=1,test=2"
+_BUFFER = 7
+_BATCH = 5  # 16 samples a task: the last batch has one
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of one check."""
+
+    check: str
+    passed: bool
+    detail: str = ""
+    """What is wrong, or what there is to know."""
+
+
+class _Failure(Exception):
+    """A check has failed; the message says how."""
+
+
+def check_method(method: str, plugins: Sequence[str] = ()) -> list[Outcome]:
+    """Run all checks on a method, given by its name or the path of its file, with plug-ins."""
+    subject = _Subject(method, tuple(plugins))
+    subject.settings(_STREAM, _BUFFER)  # an unknown name or an unreadable file is the caller's mistake
+    outcomes = []
+    for name, check in CHECKS.items():
+        try:
+            outcomes.append(Outcome(name, True, check(subject) or ""))
+        except _Failure as failure:
+            outcomes.append(Outcome(name, False, str(failure)))
+        except (KeyboardInterrupt, UserError):
+            raise
+        except Exception as error:  # whatever a user's method may raise is the finding
+            outcomes.append(Outcome(name, False, f"{type(error).__name__}: {error}"))
+    return outcomes
+
+
+def tabulate(columns: Mapping[str, Sequence[Outcome]]) -> Table:
+    """Return a table of checks with one column for each title."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("check", no_wrap=True)
+    for title in columns:
+        table.add_column(title)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(row[0].check, *(_cell(outcome) for outcome in row))
+    return table
+
+
+def _cell(outcome: Outcome) -> str:
+    from rich.markup import escape
+
+    word = "[green]passed[/]" if outcome.passed else "[red]FAILED[/]"
+    return f"{word}: {escape(outcome.detail)}" if outcome.detail else word
+
+
+# ---- one subject and its runs ------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Trail(Silent):
+    """Watches a run: terms, size of the memory, and states at chosen moments."""
+
+    stops: frozenset[str] = frozenset()
+    states: dict[str, bytes] = field(default_factory=dict)
+    largest: int = 0
+    steps: int = 0
+
+    def step(self, learner: Learner, terms: Mapping[str, Tensor], lr: float, images: int) -> None:
+        where = f"task {learner.position.task + 1}, step {learner.position.total_steps}"
+        if not terms:
+            raise _Failure(f"no term is minimised at {where}")
+        for name, term in terms.items():
+            if not math.isfinite(float(term)):
+                raise _Failure(f"the term '{name}' is {float(term)} at {where}")
+        self.largest = max(self.largest, len(learner.ctx.memory))
+        self.steps = learner.position.total_steps
+        self._stop(f"step {self.steps}", learner)
+
+    def trained(self, learner: Learner) -> None:
+        self._stop(f"the end of training of task {learner.position.task + 1}", learner)
+
+    def evaluated(self, learner: Learner) -> None:
+        self.largest = max(self.largest, len(learner.ctx.memory))
+        self._stop(f"the end of task {learner.position.task}", learner)
+
+    def _stop(self, name: str, learner: Learner) -> None:
+        if name in self.stops:
+            content = io.BytesIO()
+            torch.save(learner.state_dict(), content)
+            self.states[name] = content.getvalue()
+
+
+@dataclass
+class _Subject:
+    """A method with plug-ins, and the run that the others are compared with."""
+
+    method: str
+    plugins: tuple[str, ...]
+
+    def settings(self, stream: str, buffer: int) -> Resolved:
+        given = {
+            "model.encoder": "small",
+            "model.features": "signed",
+            "train.lr": 0.05,
+            "train.batch": _BATCH,
+        }
+        return resolve(stream, self.method, self.plugins, buffer=buffer, scale="smoke", settings=given)
+
+    def learner(
+        self,
+        watcher: _Trail,
+        *,
+        stream: str = _STREAM,
+        buffer: int = _BUFFER,
+        wrap: Callable[[Stream], Stream] = lambda stream: stream,
+    ) -> Learner:
+        resolved = self.settings(stream, buffer)
+        return Learner(resolved.config, wrap(open_configured_stream(resolved, None)), watcher=watcher)
+
+    @cached_property
+    def first(self) -> tuple[Learner, _Trail]:
+        """The undisturbed run, with states saved on the way."""
+        # Steps 3 and 8 are the middle of the first task's two epochs; 10 and 14 that of the later tasks.
+        stops = {
+            "step 3",
+            "step 8",
+            "step 10",
+            "step 14",
+            "the end of training of task 2",
+            "the end of task 2",
+        }
+        trail = _Trail(frozenset(stops))
+        learner = self.learner(trail)
+        with _global_seed(1):
+            learner.learn()
+        return learner, trail
+
+
+def _fingerprint(learner: Learner) -> dict[str, Any]:
+    """What must be equal, bit for bit, if two runs are one."""
+    ctx = learner.ctx
+    state = {f"{number}": part for number, part in enumerate(learner.state_dict()["components"])}
+    return {
+        "the weights": digest(ctx.modules.state_dict()),
+        "the memory": digest(ctx.memory.rows()),
+        "the method's state": digest(dict(_tensors(state, "state"))),
+        "the random generators": digest(ctx.random.state_dict()),
+        "the accuracies": (learner.class_il, learner.task_il),
+    }
+
+
+def _compare(one: Learner, other: Learner, when: str) -> None:
+    mine, its = _fingerprint(one), _fingerprint(other)
+    different = [name for name in mine if mine[name] != its[name]]
+    if different:
+        raise _Failure(f"{' and '.join(different)} differ {when}")
+
+
+class _global_seed:  # noqa: N801 - used as a function
+    """Another state of torch's global generator, which a method must not draw from."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __enter__(self) -> None:
+        self._before = torch.random.get_rng_state()
+        torch.manual_seed(self.seed)
+
+    def __exit__(self, *exception: object) -> None:
+        torch.random.set_rng_state(self._before)
+
+
+# ---- the checks --------------------------------------------------------------------------------------------------
+
+
+def _learns(subject: _Subject) -> str:
+    """The whole stream is learned, with finite terms and a last batch of one sample."""
+    learner, trail = subject.first
+    return f"{trail.steps} steps, {len(learner.ctx.memory)} rows remembered"
+
+
+def _reproducible(subject: _Subject) -> None:
+    learner, _ = subject.first
+    again = subject.learner(_Trail())
+    with _global_seed(2):
+        again.learn()
+    _compare(learner, again, "in a second run with the same seed: draw from ctx.random only")
+
+
+def _resumes(subject: _Subject) -> str:
+    learner, trail = subject.first
+    for name, content in trail.states.items():
+        resumed = subject.learner(_Trail())
+        resumed.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
+        resumed.learn()
+        _compare(learner, resumed, f"after a restart at {name}: return all you keep from state_dict")
+    return f"at {len(trail.states)} places"
+
+
+def _budget(subject: _Subject) -> None:
+    for buffer in (_BUFFER, 1, 0):
+        trail = subject.first[1] if buffer == _BUFFER else _Trail()
+        if buffer != _BUFFER:
+            subject.learner(trail, buffer=buffer).learn()
+        if trail.largest > buffer:
+            raise _Failure(f"the memory held {trail.largest} rows, and {buffer} are allowed")
+
+
+def _past(subject: _Subject) -> str:
+    learner, _ = subject.first
+    if learner.method.pool == "everything":
+        return "exempt: the method declares that it sees all tasks"
+    blind = subject.learner(_Forgetful(), wrap=ForgetfulStream.of)
+    blind.learn()
+    _compare(
+        learner, blind, "when the training images of past tasks are wiped out: keep samples in ctx.memory"
+    )
+    return ""
+
+
+def _single_samples(subject: _Subject) -> None:
+    for buffer in (1, _BUFFER):
+        subject.learner(_Trail(), stream=_LONE, buffer=buffer).learn()
+
+
+def _task_il(subject: _Subject) -> None:
+    learner, _ = subject.first
+    for row, (in_class, in_task) in enumerate(zip(learner.class_il, learner.task_il, strict=True)):
+        for c, t in zip(in_class[: row + 1], in_task[: row + 1], strict=True):
+            if c is None or t is None or t < c:
+                raise _Failure(
+                    f"after task {row + 1} task-IL is {t} and class-IL {c}: scores must be numbers"
+                )
+
+
+CHECKS: Mapping[str, Callable[[_Subject], str | None]] = {
+    "learns, every term finite": _learns,
+    "reproducible from the seed": _reproducible,
+    "resumes bit for bit": _resumes,
+    "memory within its budget": _budget,
+    "sees of the past its memory alone": _past,
+    "single-sample classes": _single_samples,
+    "task-IL at least class-IL": _task_il,
+}
+"""The checks by name; each returns a remark or nothing, and raises if it fails."""
+
+
+# ---- a stream that forgets ---------------------------------------------------------------------------------------
+
+
+class ForgetfulStream(Stream):
+    """A stream whose training images are black as soon as their task is complete."""
+
+    completed: int = 0
+
+    @classmethod
+    def of(cls, stream: Stream) -> ForgetfulStream:
+        """Return a stream of the same tasks that will forget."""
+        copy = cls.__new__(cls)
+        copy.__setstate__(stream.__getstate__())
+        return copy
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a task, or a stream of some tasks."""
+        found = super().__getitem__(index)
+        if not isinstance(found, Task) or found.index >= self.completed:
+            return found
+        black = Samples(torch.zeros_like(found.train.x), found.train.y)
+        return dataclasses.replace(found, train=black)
+
+
+class _Forgetful(_Trail):
+    """Wipes out a task's images once it is complete, and looks for copies that the method has kept."""
+
+    def evaluated(self, learner: Learner) -> None:
+        stream = learner.stream
+        assert isinstance(stream, ForgetfulStream)
+        learner.ctx.task.train.x.zero_()  # whoever has kept a reference sees black, too
+        stream.completed = learner.position.task
+        for component in (learner.method, *learner.plugins):
+            for place in (component.state_dict(), vars(component)):
+                for name, value in _tensors(place, type(component).__name__):
+                    if value.dim() == 4 and value.shape[1:] == stream.image_shape and len(value):
+                        raise _Failure(f"{name} holds {len(value)} images beside the memory after a task")
+
+
+def _tensors(place: object, name: str) -> Iterator[tuple[str, Tensor]]:
+    """Find tensors in nested containers, with the path that leads to each."""
+    if isinstance(place, Tensor):
+        yield name, place
+    elif isinstance(place, Buffer):
+        yield from _tensors(place.rows(), name)
+    elif isinstance(place, Samples):
+        yield from _tensors({"x": place.x, "y": place.y}, name)
+    elif isinstance(place, Mapping):
+        for key, value in place.items():
+            yield from _tensors(value, f"{name}.{key}")
+    elif isinstance(place, (list, tuple)):
+        for number, value in enumerate(place):
+            yield from _tensors(value, f"{name}[{number}]")

@@ -1,0 +1,115 @@
+"""Every method, with and without the plug-in, holds to the rules; and the checks catch those who do not."""
+
+import textwrap
+
+import pytest
+
+from gplasc.cli import main
+from gplasc.conformance import CHECKS, check_method
+from gplasc.methods import list_methods
+
+HEAD = """
+    import torch
+    from gplasc.config import Settings
+    from gplasc.methods.base import Classifying, Replay, ReplaySettings, cross_entropy
+
+    class Mine(Classifying[Settings]):
+        def loss(self, parts, outs, ctx):
+            return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+"""
+
+
+@pytest.mark.parametrize("plugins", [(), ("gplasc",)], ids=["alone", "gplasc"])
+@pytest.mark.parametrize("method", list_methods())
+def test_conforms(method, plugins):
+    outcomes = check_method(method, plugins)
+    assert [outcome.check for outcome in outcomes] == list(CHECKS)
+    assert [outcome for outcome in outcomes if not outcome.passed] == []
+
+
+BROKEN = {
+    "reproducible from the seed": """
+        def after_step(self, batch, parts, outs, ctx):
+            with torch.no_grad():
+                ctx.network.classifier.bias.add_(0.01 * torch.randn(()))
+    """,
+    "resumes bit for bit": """
+        steps = 0
+
+        def after_step(self, batch, parts, outs, ctx):
+            self.steps += 1
+            with torch.no_grad():
+                ctx.network.classifier.bias[0] += self.steps
+    """,
+    "memory within its budget": """
+        def begin_task(self, ctx):
+            ctx.memory.capacity = 100
+
+        def end_task(self, ctx):
+            nothing = torch.zeros(0, dtype=torch.long)
+            ctx.remember(nothing, torch.arange(len(ctx.task.train)))
+    """,
+    "sees of the past its memory alone": """
+        def end_task(self, ctx):
+            first = ctx.stream[0].train.x.float().mean()
+            with torch.no_grad():
+                ctx.network.classifier.bias.add_(first / 255)
+    """,
+    "learns, every term finite": """
+        def adjust_gradients(self, ctx):
+            ctx.network.classifier.bias.grad.fill_(float("nan"))
+    """,
+    "single-sample classes": """
+        def parts(self, batch, ctx):
+            if len(ctx.task.train) < 4:
+                raise IndexError("no pair in this batch")
+            return super().parts(batch, ctx)
+    """,
+}
+
+
+def write(tmp_path, body):
+    path = tmp_path / "mine.py"
+    path.write_text(textwrap.dedent(HEAD) + textwrap.indent(textwrap.dedent(body), "    "))
+    return str(path)
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments])
+    return stopped.value.code
+
+
+def test_a_sound_file_passes_with_one_command(tmp_path, capsys):
+    assert run("check", write(tmp_path, "")) == 0
+    printed = capsys.readouterr().out
+    assert "mine+gplasc" in printed
+    assert "FAILED" not in printed
+    assert all(name in printed for name in CHECKS)
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_file_is_caught_by_the_right_check(broken, tmp_path):
+    outcomes = {outcome.check: outcome for outcome in check_method(write(tmp_path, BROKEN[broken]))}
+    assert not outcomes[broken].passed
+    assert outcomes[broken].detail
+
+
+def test_images_that_are_kept_beside_the_memory_are_found(tmp_path):
+    body = """
+        kept = None
+
+        def end_task(self, ctx):
+            self.kept = {"deep": [ctx.task.train.x[:3].clone()]}
+    """
+    outcomes = {outcome.check: outcome for outcome in check_method(write(tmp_path, body))}
+    assert "Mine.kept.deep[0] holds 3 images" in outcomes["sees of the past its memory alone"].detail
+
+
+def test_exit_codes_of_failure_and_of_a_wrong_path(tmp_path, capsys):
+    assert run("check", write(tmp_path, BROKEN["resumes bit for bit"])) == 1
+    assert "FAILED" in capsys.readouterr().out
+    assert run("check", str(tmp_path / "absent.py")) == 2
+    error = capsys.readouterr().err
+    assert "absent.py" in error
+    assert "Traceback" not in error
