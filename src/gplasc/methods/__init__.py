@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gplasc.methods.base import Method
 
 
+@lru_cache
 def list_components(folder: Path) -> dict[str, str]:
     """Return name and first docstring line of each module in a folder, without importing any."""
     found = {}
@@ -30,7 +32,7 @@ def list_components(folder: Path) -> dict[str, str]:
 
 def list_methods() -> dict[str, str]:
     """Return the methods by name, with one line about each."""
-    return list_components(Path(__file__).parent)
+    return dict(list_components(Path(__file__).parent))
 
 
 def find_method(name: str) -> type[Method[Any]]:

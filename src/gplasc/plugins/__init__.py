@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def list_plugins() -> dict[str, str]:
     """Return the plug-ins by name, with one line about each."""
-    return list_components(Path(__file__).parent)
+    return dict(list_components(Path(__file__).parent))
 
 
 def find_plugin(name: str) -> type[Plugin[Any]]:
