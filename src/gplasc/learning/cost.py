@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,9 +18,28 @@ from gplasc.learning.run import default_device, open_configured_stream
 _MEASURED = 3
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a run would cost: seconds in all, images that training visits, and the details for people."""
+
+    seconds: float
+    images: int
+    details: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<11}{text}" for name, text in self.details.items())
+
+
 def estimate_cost(
     resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
 ) -> str:
+    """Say for people what a run would cost, see `measure_cost`."""
+    return str(measure_cost(resolved, data_dir=data_dir, device=device))
+
+
+def measure_cost(
+    resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
+) -> Cost:
     """Take a few steps of the first two tasks and extrapolate; nothing is written.
 
     The linear probe's own optimiser steps are not counted; in the cached mode they are a small part.
@@ -56,7 +77,8 @@ def estimate_cost(
     copies = 2 + learner.needs_previous  # weights, momentum, previous model
     image_bytes = config.buffer * (torch.Size(stream.image_shape).numel() + 8)
     checkpoint = weights * copies + image_bytes
-    lines = {
+    seconds = training + forward * (looks + tested)
+    details = {
         "run": f"{config.title} on {config.stream}, scale {config.scale} ({config.run_id})",
         "tasks": f"{len(tasks)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
         "steps": f"{sum(steps):,} ({steps[0]:,} in the first task), {sum(images):,} images",
@@ -64,10 +86,10 @@ def estimate_cost(
         "memory": f"{(weights * (copies + 1) + image_bytes) / 1e6:,.0f} MB for weights and buffer, without activations",
         "disk": f"{(2 * checkpoint + weights) / 1e6:,.0f} MB",
         "step": f"{first * 1e3:,.0f} ms in the first task, {later * 1e3:,.0f} ms afterwards (measured)",
-        "time": f"{duration(training + forward * (looks + tested))} in all: {duration(training)} training, "
+        "time": f"{duration(seconds)} in all: {duration(training)} training, "
         f"{duration(forward * looks)} probe features, {duration(forward * tested)} evaluation",
     }
-    return "\n".join(f"{name:<11}{text}" for name, text in lines.items())
+    return Cost(seconds, sum(images), details)
 
 
 def _seconds_per_step(learner: Learner, task: int) -> float:

@@ -1,0 +1,80 @@
+"""From a finished run's folder back to its network and stream, for a look at what was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from gplasc.config import Config, Resolved
+from gplasc.errors import UserError
+from gplasc.learning.learner import Learner, digest, evaluation_samples
+from gplasc.learning.run import default_device, open_configured_stream
+from gplasc.models import Network
+from gplasc.results.folder import WEIGHTS, read_record
+from gplasc.streams import Samples, Stream, Task
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A finished run: its record, its stream and its network, in evaluation mode."""
+
+    record: dict[str, Any]
+    config: Config
+    stream: Stream
+    learner: Learner
+
+    @property
+    def network(self) -> Network:
+        """Encoder and heads as they were after the last task."""
+        return self.learner.ctx.network
+
+    def evaluation_samples(self, task: Task) -> Samples:
+        """Return the split of a task that the run was evaluated on."""
+        return evaluation_samples(task, self.config)
+
+    def features(self, samples: Samples) -> Tensor:
+        """Return the encoder's raw features of the samples, (N, D) float32 on the CPU."""
+        return self.learner.ctx.features(samples).cpu()
+
+
+def restore(
+    folder: Path,
+    *,
+    data_dir: str | Path | None = None,
+    stream: Stream | None = None,
+    device: str | None = None,
+) -> Restored:
+    """Load the network of a finished run, checked bit for bit against its record, and open its stream.
+
+    ``stream``: the stream itself where it has no name that can be opened.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    record = read_record(folder)
+    if record is None:
+        raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
+    config = Config(**record["settings"])
+    path = folder / WEIGHTS
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"the weights {path} cannot be read ({error}); delete {folder} to run again"
+        ) from None
+    stream = stream or open_configured_stream(Resolved(config=config, sources=record["sources"]), data_dir)
+    learner = Learner(config, stream, device=device or default_device())
+    modules = learner.ctx.modules
+    # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.
+    own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
+    wanted = {name for name, value in modules.state_dict().items() if isinstance(value, Tensor)}
+    if set(own) != wanted:
+        raise UserError(f"the weights {path} do not belong to the settings of its record; delete {folder}")
+    modules.load_state_dict(own, strict=False)
+    if digest(modules.state_dict()) != record["weights_sha256"]:
+        raise UserError(f"the weights {path} are not those of its record; delete {folder} to run again")
+    modules.eval()
+    return Restored(record, config, stream, learner)

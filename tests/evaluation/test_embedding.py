@@ -1,0 +1,56 @@
+import pytest
+import torch
+
+from gplasc.evaluation.embedding import silhouette, tsne, unit
+
+
+def blobs(count: int = 15, gap: float = 20.0) -> tuple[torch.Tensor, torch.Tensor]:
+    y = torch.arange(3).repeat_interleave(count)
+    x = torch.randn(len(y), 8, generator=torch.Generator().manual_seed(0))
+    x[:, :3] += gap * torch.nn.functional.one_hot(y, 3)
+    return x, y
+
+
+def test_neighbours_stay_neighbours():
+    x, y = blobs()
+    flat = tsne(x, seed=1)
+    assert flat.shape == (len(x), 2)
+    nearest = (torch.cdist(flat, flat) + 1e9 * torch.eye(len(x))).argmin(1)
+    assert bool((y[nearest] == y).all())
+    assert torch.equal(flat, tsne(x, seed=1))
+
+
+@pytest.mark.parametrize("x", [torch.zeros(3, 2), torch.zeros(9), torch.full((9, 2), float("nan"))])
+def test_what_cannot_be_embedded(x):
+    with pytest.raises(ValueError, match="t-SNE"):
+        tsne(x)
+
+
+def slow_silhouette(x: torch.Tensor, y: torch.Tensor) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        by_class: dict[int, list[float]] = {}
+        for j in range(len(x)):
+            if i != j:
+                by_class.setdefault(int(y[j]), []).append(float((x[i] - x[j]).norm()))
+        own = by_class.pop(int(y[i]), [])
+        if own:
+            a = sum(own) / len(own)
+            b = min(sum(d) / len(d) for d in by_class.values())
+            total += (b - a) / max(a, b)
+    return total / len(x)
+
+
+def test_silhouette_equals_its_definition():
+    x, y = blobs(count=4, gap=1.0)
+    y[-1] = 7  # alone in its class
+    assert silhouette(x, y) == pytest.approx(slow_silhouette(x.double(), y))
+    metrics = pytest.importorskip("sklearn.metrics")
+    assert silhouette(x, y) == pytest.approx(metrics.silhouette_score(x.numpy(), y.numpy()), abs=1e-5)
+    with pytest.raises(ValueError, match="two classes"):
+        silhouette(x, torch.zeros(len(x)))
+
+
+def test_unit_rows():
+    x, _ = blobs()
+    assert torch.allclose(unit(x).norm(dim=1), torch.ones(len(x)))

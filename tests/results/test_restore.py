@@ -1,0 +1,49 @@
+import json
+
+import pytest
+import torch
+
+from gplasc.errors import UserError
+from gplasc.evaluation.accuracy import class_il
+from gplasc.learning.progress import Quiet
+from gplasc.learning.run import execute
+from gplasc.results.restore import restore
+
+
+@pytest.mark.parametrize(("method", "plugins"), [("co2l", ("gplasc",)), ("cclis", ()), ("er", ("gplasc",))])
+def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path):
+    result = execute(
+        tiny(method, plugins, **{"model.features": "signed"}), out=tmp_path, display=Quiet(), device="cpu"
+    )
+    run = restore(result.folder, device="cpu")
+    assert run.config.run_id == result.run_id
+    assert not run.network.training
+    task = run.stream[2]
+    samples = run.evaluation_samples(task)
+    features = run.features(samples)
+    assert features.shape == (len(samples), run.network.feature_dim)
+    assert torch.equal(features, run.features(samples)), "features must not depend on chance"
+    if method == "er":  # its classifier is part of the network: the last row can be computed again
+        scores = run.network.classifier(features)
+        assert class_il(scores, samples.y) == result.record["matrix"]["class_il"][-1][2]
+
+
+def test_wrong_or_damaged_folders(tiny, tmp_path):
+    with pytest.raises(UserError, match="no finished run"):
+        restore(tmp_path)
+    result = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu")
+    other = execute(tiny("finetune", seed=1), out=tmp_path, display=Quiet(), device="cpu")
+    weights = result.folder / "weights.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes((other.folder / "weights.safetensors").read_bytes())
+    with pytest.raises(UserError, match="not those of its record"):
+        restore(result.folder)
+    weights.write_bytes(good[:-100])
+    with pytest.raises(UserError, match="cannot be read"):
+        restore(result.folder)
+    weights.write_bytes(good)
+    record = json.loads((result.folder / "record.json").read_text())
+    record["settings"]["model"]["encoder"] = "resnet18"
+    (result.folder / "record.json").write_text(json.dumps(record))
+    with pytest.raises(UserError, match="do not belong"):
+        restore(result.folder)
