@@ -16,13 +16,16 @@ from gplasc.cli import main
 
 METHODS = ["finetune", "joint", "supcon", "co2l", "cila", "cclis"]
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
+KILLS = 5
 SAME = ("weights_sha256", "memory_sha256", "matrix", "metrics", "geometry", "steps")
 
 
 @pytest.fixture(scope="module")
 def processes():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gplasc.learning.run", "gplasc.methods.cclis", "gplasc.plugins.gplasc"])
+    context.set_forkserver_preload(
+        ["gplasc.cli", "gplasc.learning.run", "gplasc.methods.cclis", "gplasc.plugins.gplasc", "gplasc.streams.synthetic"]
+    )
     return context
 
 
@@ -42,7 +45,7 @@ def command(method: str, plugin: str, out: Path) -> list[str]:
     ]
     words += [
         "--set",
-        "train.epochs=12",
+        "train.epochs=16",
         "--set",
         "model.encoder=small",
         "--set",
@@ -82,21 +85,17 @@ def test_killed_and_resumed_equals_uninterrupted(method, plugin, processes, tmp_
     whole = finished(processes, command(method, plugin, tmp_path / "whole"), tmp_path / "whole")
     out = tmp_path / "killed"
     words = command(method, plugin, out)
-    kills = 0
-    for number in range(40):
+    for kill in range(KILLS):
         before = newest(out)
         process = start(processes, words)
         # Wait for a new checkpoint, so that every attempt gets on; then kill at ever other distances from it.
         while newest(out) == before and process.is_alive():
             time.sleep(0.001)
-        process.join(0.03 * (number % 7))
-        if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
+        process.join(0.02 * kill)
+        assert process.is_alive(), "the run was too short to be killed so often"
+        os.kill(process.pid, signal.SIGKILL)
         process.join(60)
-        if list(out.glob("*/record.json")):
-            break
-    assert kills >= 3, "the run was too short to be killed"
+    finished(processes, words, out)
     resumed = record_in(out)
     assert {name: resumed[name] for name in SAME} == {name: whole[name] for name in SAME}
     logs = [next(folder.glob("*/terms.jsonl")).read_bytes() for folder in (tmp_path / "whole", out)]
