@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -251,17 +252,43 @@ class Data:
         return 0
 
 
+@dataclass
+class Check:
+    """Check that a method keeps the rules: reproducible, resumable, within its memory, finite.
+
+    Learns small synthetic streams, with and without the plug-ins; exits with 0 if all is well and 1 if not.
+    """
+
+    method: Positional[str]
+    """Path of a Python file with your own method, or a method's name."""
+    plugin: Names = ("gplasc",)
+    """Plug-in to check the method with; may be repeated."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from rich.console import Console
+
+        from gplasc.conformance import check_method, tabulate
+
+        combinations = [(), *((name,) for name in self.plugin)]
+        columns = {"+".join((Path(self.method).stem, *c)): check_method(self.method, c) for c in combinations}
+        Console().print(tabulate(columns))
+        return 0 if all(outcome.passed for column in columns.values() for outcome in column) else 1
+
+
 Command = (
     Annotated[Run, subcommand("run")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Show, subcommand("show")]
     | Annotated[List, subcommand("list")]
     | Annotated[Data, subcommand("data")]
+    | Annotated[Check, subcommand("check")]
 )
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run ``gplasc``; exit with 0 when done, 2 for the user's mistake, 130 when interrupted."""
+    warnings.showwarning = lambda message, *_: print(f"gplasc: note: {message}", file=sys.stderr)
     try:
         command = tyro.cli(
             Command,
