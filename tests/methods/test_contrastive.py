@@ -1,0 +1,171 @@
+"""The contrastive family against slow, obvious twins."""
+
+import math
+
+import pytest
+import torch
+
+from gplasc.learning.learner import Learner
+from gplasc.learning.run import open_configured_stream
+
+
+def learner_in_task(resolved, task: int) -> Learner:
+    """A learner that has learned the tasks before and stands at the beginning of this one."""
+    stream = open_configured_stream(resolved, None)
+    learner = Learner(resolved.config, stream)
+    for index in range(task):
+        learner.enter(stream[index])
+        learner.method.end_task(learner.ctx)
+    if task:
+        learner.ctx.keep_previous()
+        with torch.no_grad():  # so that the previous model differs from the present one
+            for parameter in learner.ctx.network.parameters():
+                parameter.add_(
+                    0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+                )
+    learner.enter(stream[task])
+    return learner
+
+
+def forward(learner):
+    batch = learner.ctx.pool.take(
+        torch.randperm(len(learner.ctx.pool), generator=torch.Generator().manual_seed(0))[:10]
+    )
+    parts = learner.method.parts(batch, learner.ctx)
+    outs = [learner.ctx.network(part.x) for part in parts]
+    return parts, outs, learner.method.loss(parts, outs, learner.ctx)
+
+
+def test_co2l_is_the_official_formula(tiny):
+    learner = learner_in_task(tiny("co2l", **{"co2l.temperature": 0.5, "co2l.distill_weight": 0.7}), 1)
+    (part,), (out,), terms = forward(learner)
+    z, y = out.projection.double(), part.y
+    rows = len(z)
+    start = learner.ctx.task.classes.start
+    assert (y < start).any(), "the batch must hold remembered samples"
+    total = 0.0
+    for i in range(rows):
+        if y[i] < start:
+            continue
+        sims = [math.exp((z[i] @ z[j]).item() / 0.5) for j in range(rows) if j != i]
+        positives = [j for j in range(rows) if j != i and y[j] == y[i]]
+        for j in positives:
+            total -= ((z[i] @ z[j]).item() / 0.5 - math.log(sum(sims))) / len(positives)
+    assert terms["supcon"].item() == pytest.approx(0.5 / 0.07 * total / rows, rel=1e-4)
+
+    before = learner.ctx.previous_outputs(part).projection.double()
+    relation = 0.0
+    for i in range(rows):
+        others = [j for j in range(rows) if j != i]
+        p = torch.tensor([(z[i] @ z[j]).item() / 0.2 for j in others]).softmax(0)
+        q = torch.tensor([(before[i] @ before[j]).item() / 0.01 for j in others]).softmax(0)
+        relation -= (q * p.log()).sum().item()
+    assert terms["ird"].item() == pytest.approx(0.7 * relation / rows, rel=1e-3)
+
+
+def test_the_previous_model_runs_in_the_mode_that_is_set(tiny):
+    for mode in ("train", "eval"):
+        learner = learner_in_task(tiny("co2l", **{"co2l.teacher_mode": mode}), 1)
+        assert learner.ctx.previous.training == (mode == "train")
+        assert not any(p.requires_grad for p in learner.ctx.previous.parameters())
+
+
+def test_co2l_divisor(tiny):
+    by_rows = forward(learner_in_task(tiny("co2l"), 1))
+    by_anchors = forward(learner_in_task(tiny("co2l", **{"co2l.divisor": "anchors"}), 1))
+    part = by_rows[0][0]
+    ratio = len(part.y) / len(part.current)
+    assert by_anchors[2]["supcon"].item() == pytest.approx(ratio * by_rows[2]["supcon"].item(), rel=1e-5)
+
+
+def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny):
+    learner = learner_in_task(tiny("supcon"), 1)
+    parts, outs, terms = forward(learner)
+    assert set(terms) == {"supcon"}
+    from gplasc.losses import supcon
+
+    whole = supcon(outs[0].projection, parts[0].y, temperature=0.5)
+    learner.method.settings = learner.method.settings.model_copy(
+        update={"temperature": 0.5, "base_temperature": None}
+    )
+    assert learner.method.loss(parts, outs, learner.ctx)["supcon"].item() == pytest.approx(whole.item())
+
+
+def test_cila_weight_follows_the_losses_of_past_tasks(tiny):
+    resolved = tiny("cila", **{"cila.kappa": 3.0, "cila.distill_weight": 0.5, "cila.average_over": "task"})
+    stream = open_configured_stream(resolved, None)
+    learner = Learner(resolved.config, stream)
+    seen = {0: [], 1: [], 2: []}
+    weights = {0: set(), 1: set(), 2: set()}
+    original = learner.method.loss
+
+    def loss(parts, outs, ctx):
+        weights[ctx.task.index].add(learner.method.distillation_weight(ctx))
+        terms = original(parts, outs, ctx)
+        if "ird" in terms:
+            weight = learner.method.distillation_weight(ctx)
+            seen[ctx.task.index].append(
+                (terms["supcon"].item() / learner.method.scale, terms["ird"].item() / weight)
+            )
+        return terms
+
+    learner.method.loss = loss
+    learner.learn()
+    assert weights[1] == {0.5}
+    contrast = sum(c for c, _ in seen[1]) / len(seen[1])
+    distill = sum(d for _, d in seen[1]) / len(seen[1])
+    (last,) = weights[2]
+    assert last == pytest.approx(0.5 * max(1.0, 3.0 * distill / contrast), rel=1e-5)
+    assert last > 0.5, "kappa was chosen so that the ratio counts"
+
+
+def test_cclis_reweights_pairs_of_past_classes_only(tiny):
+    learner = learner_in_task(tiny("cclis"), 2)
+    (part,), _, terms = forward(learner)
+    assert set(terms) == {"contrast", "prd"}
+    mask = learner.method._weighted(part, learner.ctx)
+    for c in range(6):
+        for j, label in enumerate(part.y.tolist()):
+            assert mask[c, j].item() == (c != label and c < 4 and label < 4)
+    bug = tiny("cclis", **{"cclis.official_mask_bug": True, "data.classes_per_task": 3})
+    learner = learner_in_task(bug, 1)
+    (part,), _, _ = forward(learner)
+    assert torch.equal(learner.method._weighted(part, learner.ctx), torch.arange(6)[:, None] != part.y)
+
+
+def test_cclis_importance_is_probability_times_count(tiny):
+    learner = learner_in_task(tiny("cclis"), 1)
+    ctx = learner.ctx
+    batch = ctx.pool.take(torch.arange(len(ctx.pool)))
+    (part,) = learner.method.parts(batch, ctx)
+    for row in range(len(batch.y)):
+        count = int((batch.y == batch.y[row]).sum())
+        if batch.memory_rows[row] >= 0:
+            probability = ctx.memory["probability"][batch.memory_rows[row]].item()
+        else:
+            probability = 1 / int((ctx.task.train.y == batch.y[row]).sum())
+        assert part.extra["importance"][row].item() == pytest.approx(probability * count)
+
+
+def test_joint_sees_all_tasks_so_far(tiny):
+    learner = learner_in_task(tiny("joint"), 2)
+    assert len(learner.ctx.pool) == sum(len(task.train) for task in learner.stream)
+
+
+def test_finetune_remembers_nothing(tiny):
+    resolved = tiny("finetune")
+    learner = Learner(resolved.config, open_configured_stream(resolved, None))
+    learner.learn()
+    assert len(learner.ctx.memory) == 0
+
+
+@pytest.mark.parametrize("method", ["supcon", "co2l", "cila", "cclis"])
+def test_memory_is_full_and_holds_only_what_was_seen(method, tiny):
+    resolved = tiny(method)
+    learner = Learner(resolved.config, open_configured_stream(resolved, None))
+    learner.learn()
+    memory = learner.ctx.memory
+    assert len(memory) == 9
+    images = torch.cat([task.train.x for task in learner.stream])
+    for row in range(9):
+        assert (images == memory["x"][row]).flatten(1).all(1).any()
