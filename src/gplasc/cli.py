@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gplasc.config import Resolved
 
 Names = UseAppendAction[tuple[str, ...]]
+INTERRUPTED = "interrupted and saved; run the same command again to continue"
 
 
 @dataclass
@@ -44,7 +45,13 @@ class Settings:
 
     def resolve(self) -> Resolved:
         """Return the complete settings."""
-        from gplasc.config import parse_assignments, read_toml, resolve
+        from gplasc.config import resolve
+
+        return resolve(**self.arguments())
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what `gplasc.config.resolve` is to be called with."""
+        from gplasc.config import parse_assignments, read_toml
 
         given = read_toml(self.config) if self.config else {}
         # What the command line says wins over the file, and the file over the defaults.
@@ -67,7 +74,7 @@ class Settings:
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        return resolve(**base, settings=given | parse_assignments(self.set))
+        return {**base, "settings": given | parse_assignments(self.set)}
 
 
 @dataclass
@@ -126,7 +133,7 @@ class Run(Settings):
                 tensorboard=self.tensorboard,
             )
         except Interrupted:
-            print("interrupted and saved; run the same command again to continue", file=sys.stderr)
+            print(INTERRUPTED, file=sys.stderr)
             return 130
         if self.json:
             print(json.dumps(result.record))
@@ -175,7 +182,7 @@ class List:
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.experiments import EXPERIMENTS
+        from gplasc.experiments import list_experiments
         from gplasc.methods import list_methods
         from gplasc.plugins import list_plugins
         from gplasc.streams.catalogue import list_streams
@@ -184,7 +191,7 @@ class List:
             "methods": list_methods(),
             "plug-ins": list_plugins(),
             "streams": {info.name: f"{info.description} ({info.shape})" for info in list_streams()},
-            "experiments": dict(EXPERIMENTS),
+            "experiments": list_experiments(),
         }
         if self.json:
             print(json.dumps(groups))
@@ -201,21 +208,125 @@ class List:
 
 
 @dataclass
-class Reproduce:
-    """Reproduce a table or figure of the paper."""
+class Many:
+    """Where many runs are computed."""
 
-    name: Positional[str]
-    """Name of an experiment (see `gplasc list`)."""
     out: Path = Path("runs")
-    """Folder for figures and numbers; a folder of the experiment's name is made in it."""
-    seed: int = 0
-    """Seed of every random choice."""
+    """Folder of all runs; tables and figures go into a folder of it."""
+    data_dir: Path | None = None
+    """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
+    device: str | None = None
+    """cpu, cuda, mps; default: the accelerator if there is one."""
+    workers: int = 1
+    """Runs computed at the same time, each in a process of its own."""
+    threads: int | None = None
+    """Threads of torch in each process; default: the cores, divided among the workers."""
+    dry_run: bool = False
+    """Only say how many runs there are, how many are complete, and how long the rest takes."""
+    quiet: bool = False
+    """No progress."""
+
+
+@dataclass
+class Reproduce(Many):
+    """Reproduce a table or figure of the paper, beside the published numbers."""
+
+    name: Positional[str] = ""
+    """Name of an experiment (see `gplasc list`)."""
+    scale: Literal["paper", "cpu", "smoke"] = "cpu"
+    """paper: the published protocol; cpu: a budget for two cores; smoke: seconds, on synthetic images."""
+    seeds: tuple[int, ...] = ()
+    """Seeds; default: five at paper scale, three at cpu scale, one at smoke scale."""
+    only: tuple[str, ...] = ()
+    """Streams, buffers or rows of the table to keep, for example seq-cifar10 200; * is allowed."""
+    methods: tuple[str, ...] = ()
+    """Methods to keep, each with and without plug-ins."""
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.experiments import run_experiment
+        from gplasc.experiments import is_grid, run_experiment
 
-        run_experiment(self.name, self.out / self.name, seed=self.seed)
+        if not is_grid(self.name):
+            run_experiment(self.name, self.out / self.name, seed=self.seeds[0] if self.seeds else 0)
+            return 0
+        from gplasc.experiments.reproduce import preview, reproduce
+        from gplasc.learning.run import Interrupted
+        from gplasc.sweep.overview import overview
+
+        grid: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("scale", "seeds", "only", "methods", "out", "data_dir", "device", "workers")
+        }
+        if self.dry_run:
+            print(preview(self.name, **grid))
+            return 0
+        try:
+            done = reproduce(self.name, **grid, threads=self.threads, overview=overview(self.quiet))
+        except Interrupted:
+            print(INTERRUPTED, file=sys.stderr)
+            return 130
+        return 1 if done.failed else 0
+
+
+@dataclass
+class Sweep(Settings, Many):
+    """Compute a grid over settings and seeds.
+
+    Complete runs are skipped, runs that were cut off continue, and one that fails does not stop the others.
+    """
+
+    grid: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE,...")] = ()
+    """Axes of the grid: settings, or stream, method, plugin and buffer; for example margin=0,0.1 train.lr=0.1,0.5."""
+    seeds: tuple[int, ...] = ()
+    """Seeds of every point; default: that of --seed."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.learning.run import Interrupted
+        from gplasc.sweep.command import run_sweep
+        from gplasc.sweep.overview import overview
+
+        try:
+            return run_sweep(
+                self.grid,
+                self.seeds,
+                self.arguments(),
+                out=self.out,
+                data_dir=self.data_dir,
+                device=self.device,
+                workers=self.workers,
+                threads=self.threads,
+                dry_run=self.dry_run,
+                overview=overview(self.quiet),
+            )
+        except Interrupted:
+            print(INTERRUPTED, file=sys.stderr)
+            return 130
+
+
+@dataclass
+class Report:
+    """Write one page about runs that opens offline, and on demand its tables and figures as files."""
+
+    runs: Positional[tuple[Path, ...]] = (Path("runs"),)
+    """Folders of runs; every complete run in or below them is taken."""
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("report.html")
+    """The page to write."""
+    title: str = "Class-incremental learning"
+    """Heading of the page."""
+    tables: Path | None = None
+    """Folder for the tables as Markdown, LaTeX and CSV."""
+    figures: Path | None = None
+    """Folder for the figures as SVG and PDF."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.report.page import write_report
+
+        for path in write_report(
+            self.runs, self.out, title=self.title, tables=self.tables, figures=self.figures
+        ):
+            print(path)
         return 0
 
 
@@ -270,7 +381,7 @@ class Check:
 
         from gplasc.conformance import check_method, tabulate
 
-        combinations = [(), *((name,) for name in self.plugin)]
+        combinations = [(), *((name,) for name in dict.fromkeys(self.plugin))]
         columns = {"+".join((Path(self.method).stem, *c)): check_method(self.method, c) for c in combinations}
         Console().print(tabulate(columns))
         return 0 if all(outcome.passed for column in columns.values() for outcome in column) else 1
@@ -278,7 +389,9 @@ class Check:
 
 Command = (
     Annotated[Run, subcommand("run")]
+    | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[Report, subcommand("report")]
     | Annotated[Show, subcommand("show")]
     | Annotated[List, subcommand("list")]
     | Annotated[Data, subcommand("data")]

@@ -10,16 +10,34 @@ EXPERIMENTS: dict[str, str] = {
     "toy": "features on the sphere with and without thresholds and task regions (the paper's figure 3)",
     "theory": "the theorem checked by minimisation: loss, cosines, radius, centre and the boundary cases",
 }
+"""Experiments that are code; the others are grids, see `gplasc.experiments.grid`."""
+
+
+def list_experiments() -> dict[str, str]:
+    """Return every experiment with its description: those that are code, then the grids."""
+    from gplasc.experiments.grid import grid_titles
+
+    return EXPERIMENTS | grid_titles()
+
+
+def is_grid(name: str) -> bool:
+    """Tell whether an experiment is a grid of runs; an unknown name is the user's mistake."""
+    if name in EXPERIMENTS:
+        return False
+    known = list_experiments()
+    if name in known:
+        return True
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}."
+    raise UserError(f"there is no experiment {name!r}; {hint}")
 
 
 def run_experiment(name: str, out: Path, *, seed: int = 0) -> object:
-    """Run the experiment `name`, write its files into the folder `out` and return its result.
+    """Run the experiment `name` that is code, write its files into the folder `out` and return its result.
 
-    An experiment is a module of this package named like it, with a function run_<name>(out, *, seed).
+    Such an experiment is a module of this package named like it, with a function run_<name>(out, *, seed).
     """
-    if name not in EXPERIMENTS:
-        near = get_close_matches(name, EXPERIMENTS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(EXPERIMENTS)}."
-        raise UserError(f"there is no experiment {name!r}; {hint}")
+    if is_grid(name):
+        raise UserError(f"{name} is a grid of runs; use gplasc.experiments.reproduce")
     name = name.replace("-", "_")
     return getattr(import_module(f"gplasc.experiments.{name}"), f"run_{name}")(out, seed=seed)

@@ -1,0 +1,128 @@
+"""How long a grid will take: from records of similar runs, from a few measured steps, else from the images visited."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gplasc.config import Config
+from gplasc.errors import UserError
+from gplasc.learning.cost import measure_cost
+from gplasc.learning.progress import duration
+from gplasc.results.aggregate import load_records
+from gplasc.sweep.job import Job
+from gplasc.sweep.sweep import unique
+
+BUDGET = 60.0  # seconds that measuring may take in all
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many runs there are, in which state, and how long the rest takes one after the other."""
+
+    total: int
+    complete: int
+    cut_off: int
+    seconds: float
+    sources: Counter[str]
+    """How many of the remaining runs were estimated in which way."""
+    problems: tuple[str, ...]
+
+    @property
+    def remaining(self) -> int:
+        """Runs that are not complete."""
+        return self.total - self.complete
+
+    def text(self, workers: int) -> str:
+        """Say it for people."""
+        lines = [
+            f"{self.total} runs, {self.complete} complete, {self.cut_off} cut off (they continue), "
+            f"{self.remaining - self.cut_off} to begin"
+        ]
+        known = sum(self.sources.values())
+        if known:
+            several = (
+                f", about {duration(self.seconds / workers)} with {workers} workers" if workers > 1 else ""
+            )
+            lines.append(
+                f"time for {known} of the {self.remaining} left: about {duration(self.seconds)}{several}"
+            )
+            lines += [f"  {count} {source}" for source, count in self.sources.items()]
+        if known < self.remaining:
+            lines.append(f"time for the other {self.remaining - known}: unknown")
+        return "\n".join([*lines, *self.problems])
+
+
+def forecast(jobs: Sequence[Job], *, budget: float = BUDGET) -> Forecast:
+    """Estimate what is left of the jobs; a run that was cut off counts whole."""
+    jobs = unique(jobs)
+    complete = [job for job in jobs if (job.folder / "record.json").exists()]
+    left = [job for job in jobs if job not in complete]
+    cut_off = sum(any(job.folder.glob("checkpoint-*.pt")) for job in left)
+    known = _from_records({job.out for job in jobs if job.out.exists()})
+    seconds = 0.0
+    sources: Counter[str] = Counter()
+    problems: list[str] = []
+    rates: dict[tuple[object, ...], list[float]] = {}
+    unmeasured: list[Job] = []
+    start = time.monotonic()
+    for kind, same in _by_kind(left).items():
+        if kind in known:
+            seconds += known[kind] * len(same)
+            sources["as long as complete runs of the same kind"] += len(same)
+        elif time.monotonic() - start < budget:
+            job = same[0]
+            try:
+                cost = measure_cost(job.resolved, data_dir=job.data_dir, device=job.device)
+            except UserError as error:
+                problems.append(f"not measured: {job.row} on {job.column}: {error}")
+                unmeasured += same
+                continue
+            seconds += cost.seconds * len(same)
+            rates.setdefault(_family(job.resolved.config), []).append(cost.seconds)
+            sources["from a few measured steps"] += len(same)
+        else:
+            unmeasured += same
+    for job in unmeasured:
+        similar = rates.get(_family(job.resolved.config))
+        if similar:
+            seconds += sum(similar) / len(similar)
+            sources["as long as other methods measured on the same stream"] += 1
+    return Forecast(len(jobs), len(complete), cut_off, seconds, sources, tuple(dict.fromkeys(problems)))
+
+
+def _kind(config: Config) -> tuple[object, ...]:
+    """What runs of about the same duration have in common."""
+    return (
+        config.stream,
+        config.title,
+        config.scale,
+        config.model,
+        config.train.epochs,
+        config.train.first_epochs,
+        config.train.batch,
+        config.data.images_per_class,
+    )
+
+
+def _family(config: Config) -> tuple[object, ...]:
+    return (config.stream, config.scale, config.model)
+
+
+def _by_kind(jobs: Iterable[Job]) -> dict[tuple[object, ...], list[Job]]:
+    kinds: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        kinds.setdefault(_kind(job.resolved.config), []).append(job)
+    return kinds
+
+
+def _from_records(folders: Iterable[Path]) -> dict[tuple[object, ...], float]:
+    found: dict[tuple[object, ...], list[float]] = {}
+    records: list[dict[str, Any]] = load_records(folders)
+    for record in records:
+        found.setdefault(_kind(Config(**record["settings"])), []).append(record["seconds"])
+    return {kind: sum(seconds) / len(seconds) for kind, seconds in found.items()}

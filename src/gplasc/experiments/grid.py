@@ -1,0 +1,248 @@
+"""An experiment as data: rows, streams, buffers and settings, read from a TOML file and multiplied out."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from gplasc.config import Resolved, Scale, Settings, nearest, resolve
+from gplasc.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
+"""Seeds of a scale unless the user names others; the paper averages five trials."""
+
+
+class Vary(Settings):
+    """One setting that takes many values, each a row of its own."""
+
+    setting: str
+    values: tuple[Any, ...]
+
+
+class Row(Settings):
+    """A row of the table: a method with its plug-ins and what is set."""
+
+    name: str
+    method: str
+    plugins: tuple[str, ...] = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    base: str | None = Field(None, description="row that this one is compared with, seed by seed")
+    streams: tuple[str, ...] | None = Field(None, description="where the row exists; default: all")
+    buffers: tuple[int, ...] | None = None
+    memory: int | None = Field(None, description="samples remembered, where that is not the buffer")
+    vary: Vary | None = None
+    value: Any = Field(None, description="the value of what varies; set when the row is multiplied out")
+    group: str | None = None
+
+
+class Experiment(Settings):
+    """What is compared, on what, and beside which published numbers."""
+
+    name: str
+    title: str
+    figure: str = Field("", description="where it stands in the paper")
+    view: Literal["table", "curves", "bars", "overlap", "tsne", "time"] = "table"
+    metric: str = "final_accuracy"
+    scenarios: tuple[str, ...] = ("class_il", "task_il")
+    lower_is_better: bool = False
+    published: str | dict[str, str] | None = Field(None, description="a published table, or one a scenario")
+    comparable: bool = Field(True, description="whether a gap to the published numbers means anything")
+    streams: tuple[str, ...]
+    buffers: tuple[int, ...] | None = Field(None, description="default: that of the preset")
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    smoke: dict[str, Any] = Field(default_factory=dict, description="settings at smoke scale")
+    pairs: tuple[str, ...] = Field((), description="overlap: pairs of tasks with a column of their own")
+    classes: tuple[int, ...] = Field((), description="tsne: place of the shown class in each task")
+    single: bool = Field(False, description="one run at a time, because time is measured")
+
+    def published_table(self, scenario: str | None) -> str | None:
+        """Return the name of the published table for a scenario."""
+        if isinstance(self.published, dict):
+            return self.published.get(scenario or "")
+        return self.published
+
+
+class StandIn(Settings):
+    """The synthetic stream that takes a real one's place at smoke scale."""
+
+    stream: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    reduced: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of an experiment."""
+
+    row: Row
+    stream: str
+    buffer: int | None
+    """The buffer of the table's section; None: that of the preset."""
+    seed: int
+    resolved: Resolved
+    stand_in: StandIn | None
+
+    @property
+    def run_id(self) -> str:
+        """The hash of the settings."""
+        return self.resolved.config.run_id
+
+    @property
+    def column(self) -> str:
+        """Stream and buffer in words."""
+        return self.stream if self.buffer is None else f"{self.stream} {self.buffer}"
+
+
+def grid_names() -> list[str]:
+    """Return the names of all experiments that are grids."""
+    folder = resources.files(__package__).joinpath("grids")
+    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
+
+
+def grid_titles() -> dict[str, str]:
+    """Return the title of every grid, without checking the rest."""
+    return {name: _read(name)["title"] for name in grid_names()}
+
+
+def load_experiment(name: str) -> Experiment:
+    """Read an experiment; rows that vary a setting become one row a value.
+
+    >>> len(load_experiment("ablation-components").rows)
+    4
+    """
+    try:
+        experiment = Experiment(name=name, **_read(name))
+    except ValidationError as error:
+        raise ValueError(f"the grid {name}.toml is not sound: {error}") from None
+    rows = [one for row in experiment.rows for one in _multiply(row)]
+    known = {row.name for row in rows}
+    for row in rows:
+        if row.base is not None and row.base not in known:
+            raise ValueError(f"the grid {name}.toml compares '{row.name}' with '{row.base}', which it lacks")
+    return experiment.model_copy(update={"rows": tuple(rows)})
+
+
+def expand(
+    experiment: Experiment,
+    scale: Scale,
+    seeds: Sequence[int] = (),
+    *,
+    only: Iterable[str] = (),
+    methods: Iterable[str] = (),
+) -> list[Cell]:
+    """Return every run of the experiment at a scale, narrowed to what the user asked for.
+
+    only: streams, buffers or rows (``*`` allowed); words of one kind are alternatives, kinds narrow each other.
+    methods: methods, each with and without plug-ins.
+    """
+    keep = _filter(experiment, tuple(only), tuple(methods))
+    cells = []
+    for row in experiment.rows:
+        for stream in row.streams or experiment.streams:
+            for buffer in row.buffers or experiment.buffers or (None,):
+                if keep(row, stream, buffer):
+                    every = seeds or SEEDS[scale]
+                    cells += [_cell(experiment, row, stream, buffer, seed, scale) for seed in every]
+    if not cells:
+        raise UserError(
+            f"nothing of {experiment.name} is left by --only and --methods; leave one of them out"
+        )
+    return cells
+
+
+def stand_in(stream: str) -> StandIn | None:
+    """Return what takes a stream's place at smoke scale; None for a stream that needs no data."""
+    return _stand_ins().get(stream)
+
+
+def _cell(experiment: Experiment, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale) -> Cell:
+    other = stand_in(stream) if scale == "smoke" else None
+    settings = dict(row.settings)
+    if scale == "smoke":
+        settings = {**(other.settings if other else {}), **experiment.smoke, **settings}
+    resolved = resolve(
+        stream,
+        row.method,
+        row.plugins,
+        buffer=buffer if row.memory is None else row.memory,
+        seed=seed,
+        scale=scale,
+        settings=settings,
+    )
+    if other is not None:
+        # The presets of the real stream hold; only its images are replaced.
+        config = resolved.config.model_copy(update={"stream": other.stream})
+        resolved = Resolved(config=config, sources=resolved.sources)
+    return Cell(row, stream, buffer, seed, resolved, other)
+
+
+def _multiply(row: Row) -> list[Row]:
+    if row.vary is None:
+        return [row]
+    return [
+        row.model_copy(
+            update={
+                "name": f"{row.name} = {value}",
+                "settings": {**row.settings, row.vary.setting: value},
+                "value": value,
+                "group": row.name,
+            }
+        )
+        for value in row.vary.values
+    ]
+
+
+Keep = Callable[[Row, str, "int | None"], bool]
+
+
+def _filter(experiment: Experiment, only: tuple[str, ...], methods: tuple[str, ...]) -> Keep:
+    known_methods = {row.method for row in experiment.rows}
+    for method in methods:
+        if method not in known_methods:
+            raise UserError(f"{experiment.name} has no method '{method}'; {nearest(method, known_methods)}")
+    names = {
+        "streams": set(experiment.streams) | {s for row in experiment.rows for s in row.streams or ()},
+        "buffers": {str(b) for row in experiment.rows for b in row.buffers or experiment.buffers or ()},
+        "rows": {row.name for row in experiment.rows} | {row.group for row in experiment.rows if row.group},
+    }
+    wanted: dict[str, list[str]] = {}
+    for word in only:
+        kinds = [kind for kind, allowed in names.items() if fnmatch.filter(allowed, word)]
+        if not kinds:
+            every = set().union(*names.values())
+            raise UserError(f"{experiment.name} has nothing called '{word}'; {nearest(word, every)}")
+        for kind in kinds:
+            wanted.setdefault(kind, []).append(word)
+
+    def keep(row: Row, stream: str, buffer: int | None) -> bool:
+        facts = {"streams": [stream], "buffers": [str(buffer)], "rows": [row.name, row.group or row.name]}
+        return (not methods or row.method in methods) and all(
+            any(fnmatch.fnmatchcase(fact, word) for fact in facts[kind] for word in words)
+            for kind, words in wanted.items()
+        )
+
+    return keep
+
+
+def _read(name: str) -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("grids", f"{name}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@lru_cache
+def _stand_ins() -> dict[str, StandIn]:
+    text = resources.files(__package__).joinpath("standins.toml").read_text(encoding="utf-8")
+    return {name: StandIn(**values) for name, values in tomllib.loads(text).items()}

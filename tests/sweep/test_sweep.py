@@ -1,0 +1,243 @@
+"""Sweeps with real processes: complete runs skipped, failures isolated, cut-off runs continued, Ctrl-C obeyed."""
+
+import io
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from gplasc.cli import main
+from gplasc.errors import UserError
+from gplasc.learning.progress import Moment, Quiet
+from gplasc.learning.run import Interrupted, execute
+from gplasc.sweep.grid import expand, parse_axes
+from gplasc.sweep.job import Job, Outcome
+from gplasc.sweep.overview import Live, Plain, describe
+from gplasc.sweep.processes import Processes
+from gplasc.sweep.sweep import sweep, unique
+
+STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
+SAME = ("weights_sha256", "memory_sha256", "matrix", "steps")
+
+
+def job(resolved, out: Path, row: str = "row") -> Job:
+    return Job(resolved, out, row=row, column="tiny", device="cpu", save_every=1e9)
+
+
+class Counting(Processes):
+    """Processes that remember what they were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(workers=2, threads=1)
+        self.asked: list[str] = []
+
+    def submit(self, job, listener):
+        self.asked.append(job.run_id)
+        return super().submit(job, listener)
+
+
+def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
+    killer = tmp_path / "killer.py"  # a method whose process ends in the middle of a run
+    killer.write_text(
+        "import os, signal\nfrom gplasc.methods.finetune import Finetune\n\n\n"
+        "class Killer(Finetune):\n"
+        "    def loss(self, parts, outs, ctx):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        "from gplasc.methods.finetune import Finetune\n\n\n"
+        "class Broken(Finetune):\n    def loss(self, parts, outs, ctx):\n        return {'ce': 1 / 0}\n"
+    )
+    out = tmp_path / "runs"
+    jobs = [
+        job(tiny("finetune", **{"train.lr": 1e30}), out, "explodes"),
+        job(tiny(str(killer)), out, "killed"),
+        job(tiny(str(broken)), out, "broken"),
+        job(tiny("finetune"), out, "sound"),
+    ]
+    stream = io.StringIO()
+    outcomes = sweep(jobs, Processes(2, 1), Plain(stream))
+    found = [outcomes[j.run_id] for j in jobs]
+    assert [outcome.state for outcome in found] == ["failed", "failed", "failed", "done"]
+    assert "the term 'ce' is" in found[0].error
+    assert found[1].error == "its process was killed by signal 9 (out of memory?)"
+    assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
+    assert "Traceback" in (found[2].job.folder / "log.txt").read_text()
+    assert found[3].record["run_id"] == jobs[3].run_id
+    lines = stream.getvalue().splitlines()
+    assert sum(": failed: " in line for line in lines) == 3
+    assert all(f"/{len(jobs)}]" in line for line in lines if line.startswith("["))
+
+
+def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
+    first = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu")
+    executor = Counting()
+    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 1)]
+    outcomes = sweep(jobs, executor)
+    assert executor.asked == [jobs[1].run_id]
+    assert {o.state for o in outcomes.values()} == {"already", "done"}
+    assert outcomes[jobs[0].run_id].record == json.loads(json.dumps(first.record))
+
+
+def test_a_damaged_record_is_one_failed_cell(tiny, tmp_path):
+    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1)]
+    jobs[0].folder.mkdir(parents=True)
+    (jobs[0].folder / "record.json").write_text("{")
+    outcomes = sweep(jobs, Processes(1, 1))
+    assert [outcomes[j.run_id].state for j in jobs] == ["failed", "done"]
+    assert "delete it to run again" in outcomes[jobs[0].run_id].error
+
+
+def command(out: Path, epochs: int) -> list[str]:
+    words = ["sweep", "--stream", STREAM, "--method", "co2l", "--buffer", "9", "--scale", "smoke"]
+    words += ["--set", f"train.epochs={epochs}", "--set", "model.encoder=small", "--set", "train.batch=8"]
+    return [*words, "--grid", "plugin=none,gplasc", "--workers", "2", "--threads", "1", "--out", str(out)]
+
+
+def interruptible(words: list[str], log: str) -> None:
+    """Run the command as a shell starts it: leader of a group of its own, with SIGINT not ignored."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with Path(log).open("w", encoding="utf-8", buffering=1) as sys.stderr:
+        main(words)
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["terminal", "kill"])
+def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    words = command(tmp_path / "cut", epochs=150)
+    log = tmp_path / "log"
+    process = context.Process(target=interruptible, args=(words, str(log)))
+    process.start()
+    while len(list((tmp_path / "cut").glob("*/terms.jsonl"))) < 2:
+        assert process.is_alive(), log.read_text()
+        time.sleep(0.02)
+    (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
+    process.join(30)
+    assert process.exitcode == 130
+    assert "interrupted and saved" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert not list((tmp_path / "cut").glob("*/record.json"))
+    assert len({path.parent for path in (tmp_path / "cut").glob("*/checkpoint-*.pt")}) == 2
+    if whole_group:
+        return  # continued once is enough
+    steps = {}
+    for out in ("cut", "whole"):
+        with pytest.raises(SystemExit) as caught:
+            main(command(tmp_path / out, epochs=150))
+        assert caught.value.code == 0
+        records = [json.loads(path.read_text()) for path in (tmp_path / out).glob("*/record.json")]
+        steps[out] = {record["run_id"]: {name: record[name] for name in SAME} for record in records}
+    assert len(steps["cut"]) == 2
+    assert steps["cut"] == steps["whole"]
+    assert "continuing" in "".join(path.read_text() for path in (tmp_path / "cut").glob("*/log.txt"))
+
+
+class Hanging:
+    """An executor whose jobs end only when they are told to stop: the interface a cluster would implement."""
+
+    def __init__(self) -> None:
+        self.calls: list[bool | str] = []
+        self.futures: list[tuple[Job, Future]] = []
+
+    def submit(self, job, listener):
+        listener(job, Moment("t", 0, 2, 0, 5, 10, 100, 50.0, 9.0, {"ce": 1.0}))
+        self.futures.append((job, Future()))
+        if len(self.futures) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return self.futures[-1][1]
+
+    def stop(self, *, now=False):
+        self.calls.append(now)
+        for job, future in self.futures:
+            if not future.done():
+                future.set_result(Outcome(job, "interrupted"))
+
+    def close(self):
+        self.calls.append("closed")
+
+
+def test_any_executor_will_do_and_is_stopped_once(tiny, tmp_path):
+    executor = Hanging()
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted):
+        sweep([job(tiny(seed=s), tmp_path) for s in (0, 1)], executor)
+    assert executor.calls == [False, False, "closed"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_live_overview_shows_the_grid(tiny, tmp_path):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    live = Live(console)
+    jobs = [job(tiny(name), tmp_path, name) for name in ("co2l", "er")]
+    live.begin(jobs)
+    live.moment(jobs[0], Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}))
+    live.ended(Outcome(jobs[1], "failed", error="no data"))
+    console.print(live.picture())
+    live.close()
+    text = console.file.getvalue()
+    assert "er on tiny, seed 0: failed: no data" in text
+    assert "▶ co2l on tiny, seed 0: task 2/3, 10%, 1:15 left" in text
+    assert any(line.split() == ["er", "✗"] for line in text.splitlines())
+    assert "2 runs: 1 running, 1 failed" in text
+
+
+def test_describe_an_outcome(tiny, tmp_path):
+    record = {"metrics": {s: {"final_accuracy": 12.345} for s in ("class_il", "task_il")}}
+    text = describe(Outcome(job(tiny(), tmp_path), "done", record, seconds=61))
+    assert text == "row on tiny, seed 0: class-IL 12.35, task-IL 12.35 (1:01)"
+
+
+def test_unique_keeps_the_first(tiny, tmp_path):
+    jobs = [job(tiny(seed=s), tmp_path, row) for s, row in ((0, "a"), (1, "b"), (0, "c"))]
+    assert [j.row for j in unique(jobs)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["margin"], "is no axis of a grid"),
+        (["margin="], "is no axis of a grid"),
+        (["margin=1", "margin=2"], "given twice"),
+        (["seed=1,2"], "--seeds"),
+    ],
+)
+def test_axes_that_cannot_be_read(words, message):
+    with pytest.raises(UserError, match=message):
+        parse_axes(words)
+
+
+def test_a_grid_is_the_product_of_its_axes():
+    points = expand(
+        parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]),
+        (0, 4),
+        stream=STREAM,
+        method="co2l",
+        scale="smoke",
+    )
+    assert [p.label for p in points] == [
+        "plugins=none, buffer=5, train.lr=0.1",
+        "plugins=none, buffer=6, train.lr=0.1",
+        "plugins=gplasc, buffer=5, train.lr=0.1",
+        "plugins=gplasc, buffer=6, train.lr=0.1",
+    ]
+    assert len({r.config.run_id for p in points for r in p.seeds}) == 8
+    config = points[2].seeds[1].config
+    assert (config.plugins, config.buffer, config.train.lr, config.seed) == (("gplasc",), 5, 0.1, 4)
+    with pytest.raises(UserError, match="whole number"):
+        expand({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
+    with pytest.raises(UserError, match="did you mean"):
+        expand({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
+
+
+def test_workers_and_threads_are_checked():
+    with pytest.raises(ValueError, match="at least 1"):
+        Processes(0)
