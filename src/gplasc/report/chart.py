@@ -78,9 +78,26 @@ class Chart:
     @property
     def height(self) -> int:
         """Pixels in the page: rows of intervals and entries of the legend need room."""
-        if self.kind == "interval":
-            return 96 + 30 * max((len(s.x) for s in self.series), default=1)
-        return 300 + (19 * -(-len(self.series) // 2) if len(self.series) > 1 else 0)
+        if self.flat:
+            return 84 + 34 * max((len(s.x) for s in self.series), default=1)
+        return 290
+
+    @property
+    def flat(self) -> bool:
+        """Whether the values run along the horizontal axis, so that names of rows have room."""
+        return self.kind in ("interval", "stack")
+
+    def value_range(self) -> tuple[float, float] | None:
+        """The range of the values' axis where it must be given: as asked for, or wide enough for the guides."""
+        if self.y_range or not self.guides or self.kind in ("bar", "stack"):
+            return self.y_range
+        shown = [guide.y for guide in self.guides]
+        for series in self.series:
+            shown += [v for v in (*series.y, *(series.low or ()), *(series.high or ())) if v is not None]
+        shown = [v for v in shown if math.isfinite(v)]
+        room = 0.06 * ((max(shown) - min(shown)) or 1.0)
+        # A guide's name stands above it.
+        return min(shown) - room, max(shown) + (1 if self.flat else 2) * room
 
     def table(self) -> Table:
         """The numbers of the figure."""
@@ -98,11 +115,12 @@ class Chart:
     def to_plotly(self) -> dict[str, Any]:
         """The figure as plotly.js takes it; the page adds the colours of its theme."""
         traces = [self._trace(series) for series in self.series]
-        flat = self.kind == "interval"
-        value_axis = {"title": {"text": _text(self.y_label)}, "automargin": True, "fixedrange": True}
-        place_axis = {"title": {"text": _text(self.x_label)}, "automargin": True, "fixedrange": True}
-        if self.y_range:
-            value_axis["range"] = list(self.y_range)
+        flat = self.flat
+        value_axis: dict[str, Any] = {"title": {"text": _text(self.y_label)}, "automargin": True}
+        place_axis: dict[str, Any] = {"title": {"text": _text(self.x_label)}, "automargin": True}
+        value_range = self.value_range()
+        if value_range:
+            value_axis["range"] = list(value_range)
         words = any(isinstance(x, str) for series in self.series for x in series.x)
         if words:
             place_axis["type"] = "category"
@@ -125,8 +143,10 @@ class Chart:
             "xaxis": value_axis if flat else place_axis,
             "yaxis": place_axis if flat else value_axis,
             "height": self.height,
-            "showlegend": len(self.series) > 1,
+            "showlegend": False,
             "barmode": "stack" if self.kind == "stack" else "group",
+            "scattermode": "group" if self.kind == "interval" else "overlay",
+            "scattergap": 0.4,
             "shapes": [self._shape(guide.y, flat) for guide in self.guides],
             "annotations": [] if flat else [_annotation(guide) for guide in self.guides],
         }
@@ -161,15 +181,15 @@ class Chart:
             if series.open:
                 trace["marker"] |= {"pattern": {"shape": "/", "fgcolor": color, "bgcolor": "rgba(0,0,0,0)"}}
         else:
-            symbol = _SYMBOLS[series.color % len(_SYMBOLS)] + ("-open" if series.open else "")
+            symbol = _SYMBOLS[style.marker_number(series.color)] + ("-open" if series.open else "")
             trace |= {
                 "type": "scatter",
                 "mode": "markers" if self.kind == "interval" else "lines+markers",
                 "marker": {"color": color, "symbol": symbol, "size": 8},
                 "line": {"color": color, "width": 2, "dash": "dash" if series.open else "solid"},
             }
-        if self.kind == "interval":
-            trace["x"], trace["y"] = y, x
+        if self.flat:
+            trace |= {"x": y, "y": x, "orientation": "h"}
         return trace
 
     def to_matplotlib(self) -> Figure:
@@ -180,11 +200,18 @@ class Chart:
         figure = Figure(figsize=(3.5, min(tall, 8.0)))
         axes = figure.subplots()
         axes.set_title(self.title, loc="left")
-        {"line": self._draw_lines, "interval": self._draw_intervals}.get(self.kind, self._draw_bars)(axes)
+        draw = {
+            "line": self._draw_lines,
+            "interval": self._draw_intervals,
+            "stack": self._draw_stack,
+            "bar": self._draw_bars,
+        }
+        draw[self.kind](axes)
         if self.log_x:
             axes.set_xscale("log")
         if len(self.series) > 1:
-            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2, borderaxespad=0)
+            below = -0.55 / figure.get_size_inches()[1]
+            axes.legend(loc="upper left", bbox_to_anchor=(0, below), ncols=2, borderaxespad=0)
         return figure
 
     def _draw_lines(self, axes: Axes) -> None:
@@ -225,34 +252,38 @@ class Chart:
 
     def _draw_bars(self, axes: Axes) -> None:
         places = list(dict.fromkeys(x for series in self.series for x in series.x))
-        width = 0.8 if self.kind == "stack" else 0.8 / max(len(self.series), 1)
-        ground = [0.0] * len(places)
+        width = 0.8 / max(len(self.series), 1)
         for index, series in enumerate(self.series):
-            found = dict(zip(series.x, series.y, strict=True))
-            y = [found.get(p) or 0.0 for p in places]
-            shift = 0.0 if self.kind == "stack" else (index - (len(self.series) - 1) / 2) * width
+            shift = (index - (len(self.series) - 1) / 2) * width
             axes.bar(
-                [i + shift for i in range(len(places))],
-                y,
+                [places.index(x) + shift for x in series.x],
+                [v or 0.0 for v in series.y],
                 width,
-                bottom=ground if self.kind == "stack" else None,
-                color=style.PAPER if series.open else style.color(series.color),
-                edgecolor=style.color(series.color),
-                linewidth=0.6,
-                hatch="////" if series.open else None,
-                yerr=_errors(series) if self.kind == "bar" and tuple(places) == series.x else None,
+                yerr=_errors(series),
                 error_kw={"elinewidth": 0.8, "capsize": 1.5},
-                label=_mathless(series.name),
+                **_bar_style(series),
             )
-            if self.kind == "stack":
-                ground = [g + v for g, v in zip(ground, y, strict=True)]
         axes.set_xticks(range(len(places)), [_mathless(str(p)) for p in places], rotation=30, ha="right")
         self._name_axes(axes)
 
-    def _draw_intervals(self, axes: Axes) -> None:
+    def _draw_stack(self, axes: Axes) -> None:
         places = list(dict.fromkeys(x for series in self.series for x in series.x))
+        ground = [0.0] * len(places)
         for series in self.series:
             rows = [places.index(x) for x in series.x]
+            values = [v or 0.0 for v in series.y]
+            axes.barh(rows, values, 0.7, left=[ground[r] for r in rows], **_bar_style(series))
+            for row, value in zip(rows, values, strict=True):
+                ground[row] += value
+        axes.set_yticks(range(len(places)), [_mathless(str(p)) for p in places])
+        axes.invert_yaxis()
+        axes.set_xlabel(self.y_label)
+
+    def _draw_intervals(self, axes: Axes) -> None:
+        places = list(dict.fromkeys(x for series in self.series for x in series.x))
+        for index, series in enumerate(self.series):
+            shift = 0.2 * (index - (len(self.series) - 1) / 2)
+            rows = [places.index(x) + shift for x in series.x]
             values = [math.nan if v is None else v for v in series.y]
             color = style.color(series.color)
             axes.errorbar(
@@ -271,13 +302,15 @@ class Chart:
         axes.invert_yaxis()
         for guide in self.guides:
             axes.axvline(guide.y, color=style.FAINT, linewidth=0.8)
+        axes.set_xlim(self.value_range())
         axes.set_xlabel(self.y_label)
 
     def _name_axes(self, axes: Axes) -> None:
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
-        if self.y_range:
-            axes.set_ylim(*self.y_range)
+        value_range = self.value_range()
+        if value_range:
+            axes.set_ylim(*value_range)
 
 
 @dataclass(frozen=True)
@@ -390,6 +423,17 @@ class Picture:
         """The figure itself."""
         figure: Figure = self.figure
         return figure
+
+
+def _bar_style(series: Series) -> dict[str, Any]:
+    color = style.color(series.color)
+    return {
+        "color": style.PAPER if series.open else color,
+        "edgecolor": color,
+        "linewidth": 0.6,
+        "hatch": "////" if series.open else None,
+        "label": _mathless(series.name),
+    }
 
 
 def _annotation(guide: Guide) -> dict[str, Any]:

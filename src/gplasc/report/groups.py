@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from gplasc.errors import UserError
+from gplasc.report.wording import file_name
 from gplasc.results.aggregate import Difference, Spread, paired_difference, spread
 
 SCENARIOS = {"class_il": "class-IL", "task_il": "task-IL"}
@@ -205,9 +206,7 @@ class Panel:
     @property
     def name(self) -> str:
         """The title as part of a file name."""
-        text = self.title.replace(" scale", "").replace(", memory", "")
-        kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
-        return "-".join(part for part in kept.split("-") if part)
+        return file_name(self.title.replace(" scale", "").replace(", memory", ""))
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:

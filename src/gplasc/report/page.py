@@ -19,8 +19,10 @@ from gplasc.report import style
 from gplasc.report.chart import Chart, HeatMap, Picture, Plot
 from gplasc.report.groups import SCENARIOS, Panel, make_panels
 from gplasc.report.section import Block, Section
-from gplasc.report.sections import build_sections, scale_note, show_difference
+from gplasc.report.sections import build_sections
 from gplasc.report.table import Table
+from gplasc.report.wording import scale_note, show_difference
+from gplasc.results.aggregate import load_records
 
 
 def build_report(
@@ -42,6 +44,37 @@ def build_report(
     sections = list(build_sections(panels)) if panels else []
     sections[1:1] = extra
     return write_atomic(path, render(title, headline(panels), sections))
+
+
+def write_report(
+    folders: Sequence[Path],
+    path: Path,
+    *,
+    title: str = "Class-incremental learning",
+    tables: Path | None = None,
+    figures: Path | None = None,
+) -> list[Path]:
+    """Report on all complete runs in the folders; return the page and the folders of tables and figures."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {folder}; give the folder that `gplasc run --out` wrote to")
+    records = load_records(folders)
+    if not records:
+        names = ", ".join(map(str, folders))
+        raise UserError(
+            f"there is no complete run in {names}; finish one with `gplasc run`, or name another folder"
+        )
+    written = [build_report(records, path, title=title)]
+    sections = report_sections(records) if tables or figures else []
+    if tables is not None:
+        write_tables(sections, tables)
+        write_atomic(tables / "metrics.csv", metrics_csv(records))
+        write_atomic(tables / "matrices.csv", matrices_csv(records))
+        written.append(tables)
+    if figures is not None:
+        write_figures(sections, figures)
+        written.append(figures)
+    return written
 
 
 def report_sections(records: Sequence[dict[str, Any]]) -> list[Section]:
@@ -155,7 +188,7 @@ def _data_address(picture: Picture) -> str:
 
 
 def write_tables(sections: Sequence[Section], folder: Path) -> list[Path]:
-    """Write every named table as Markdown, LaTeX and CSV, and matrices as CSV; return the paths."""
+    """Write every named table as Markdown, LaTeX and CSV; return the paths."""
     paths = []
     for block in _blocks(sections):
         if isinstance(block, Table) and block.name:
@@ -184,27 +217,55 @@ def _blocks(sections: Sequence[Section]) -> list[Block]:
     return [block for section in sections for block in section.all_blocks()]
 
 
-def tidy_csv(records: Sequence[dict[str, Any]]) -> str:
+_KEYS = ("run", "stream", "scale", "buffer", "method", "seed", "scenario")
+
+
+def metrics_csv(records: Sequence[dict[str, Any]]) -> str:
     """Every metric of every run in full precision: one line for each run, scenario and metric."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("run", "stream", "scale", "buffer", "method", "seed", "scenario", "metric", "value"))
+    lines = [
+        (*keys, metric, value)
+        for keys, record in _scenarios(records)
+        for metric, value in record["metrics"][keys[-1]].items()
+    ]
+    return _csv((*_KEYS, "metric", "value"), lines)
+
+
+def matrices_csv(records: Sequence[dict[str, Any]]) -> str:
+    """Every accuracy in full precision: one line for each run, scenario, tasks learned and task, counted from 1."""
+    lines = [
+        (*keys, after, task, value)
+        for keys, record in _scenarios(records)
+        for after, row in enumerate(record["matrix"][keys[-1]], 1)
+        for task, value in enumerate(row, 1)
+        if value is not None
+    ]
+    return _csv((*_KEYS, "after_task", "task", "accuracy"), lines)
+
+
+def _scenarios(records: Sequence[dict[str, Any]]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The values of `_KEYS` for each run and scenario, with the run's record."""
     for panel in make_panels(records):
         for group in panel.groups:
             for record in group.records:
+                seed = record["settings"].get("seed", 0)
                 for scenario in SCENARIOS:
-                    for metric, value in record["metrics"][scenario].items():
-                        writer.writerow(
-                            (
-                                record["run_id"],
-                                panel.stream,
-                                panel.scale,
-                                panel.buffer,
-                                group.label,
-                                record["settings"].get("seed", 0),
-                                scenario,
-                                metric,
-                                value,
-                            )
-                        )
+                    yield (
+                        (
+                            record["run_id"],
+                            panel.stream,
+                            panel.scale,
+                            panel.buffer,
+                            group.label,
+                            seed,
+                            scenario,
+                        ),
+                        record,
+                    )
+
+
+def _csv(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(lines)
     return out.getvalue()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gplasc.report.chart import Chart, HeatMap, Picture, Plot
 from gplasc.report.table import Table
+from gplasc.report.wording import file_name
 
 Block = Chart | HeatMap | Plot | Picture | Table
 
@@ -33,8 +34,7 @@ class Section:
     @property
     def anchor(self) -> str:
         """The heading as the target of a link."""
-        kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in self.title.lower())
-        return "-".join(part for part in kept.split("-") if part) or "section"
+        return file_name(self.title) or "section"
 
     def all_blocks(self) -> list[Block]:
         """Every figure and table, those of the parts too."""

@@ -332,7 +332,7 @@ def _cap_grid(cap: Cap, height: float, rings: int = 12, count: int = 61) -> tupl
 
 
 def sphere_scene(panel: SpherePanel) -> Any:
-    """A plotly figure of the panel: a sphere to turn, with a slider through the optimisation.
+    """A plotly figure of the panel: a sphere to turn, with a slider through the optimisation if there is one.
 
     Raises UserError when plotly is missing.
     """
@@ -398,8 +398,8 @@ def sphere_scene(panel: SpherePanel) -> Any:
                 **_coordinates(1.01 * _points_at(panel, index, moments[-1])),
                 mode="markers",
                 marker={"size": 4.5, "color": task.color, "symbol": symbols[index % len(symbols)]},
-                text=[f"class {label}" for label in task.labels],
-                hovertemplate=f"{html.escape(task.name)}, %{{text}}<extra></extra>",
+                text=[f", class {label}" for label in task.labels] if len(task.labels) > 1 else [""],
+                hovertemplate=f"{html.escape(task.name)}%{{text}}<extra></extra>",
             )
         )
         traces.append(
@@ -420,6 +420,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
     jump = {"mode": "immediate", "transition": {"duration": 0}, "frame": {"duration": 0, "redraw": True}}
     play = {"fromcurrent": False, "transition": {"duration": 0}, "frame": {"duration": 120, "redraw": True}}
     several = len(panel.tasks) > 1
+    still = all(len(task.history) == 1 for task in panel.tasks)  # nothing moves: no film
     steps = [
         {
             "args": [[str(number)], jump],
@@ -438,7 +439,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
             # The orthographic camera ignores its distance: the box itself decides how much the ball fills.
             "aspectmode": "manual",
             "aspectratio": {"x": 1.75, "y": 1.75, "z": 1.75},
-            "domain": {"x": [0, 1], "y": [0.11, 1]},
+            "domain": {"x": [0, 1], "y": [0 if still else 0.11, 1]},
             "camera": {
                 "eye": dict(zip("xyz", map(float, eye), strict=True)),
                 "up": dict(zip("xyz", map(float, panel.pole), strict=True)),
@@ -450,7 +451,9 @@ def sphere_scene(panel: SpherePanel) -> Any:
         height=430,
         showlegend=False,
         paper_bgcolor="rgba(0,0,0,0)",
-        updatemenus=[
+        updatemenus=[]
+        if still
+        else [
             {
                 "type": "buttons",
                 "showactive": False,
@@ -462,7 +465,9 @@ def sphere_scene(panel: SpherePanel) -> Any:
                 "buttons": [{"label": "&#9654;", "method": "animate", "args": [None, play]}],
             }
         ],
-        sliders=[
+        sliders=[]
+        if still
+        else [
             {
                 "active": len(steps) - 1,
                 "steps": steps,
@@ -478,7 +483,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
             }
         ],
     )
-    return go.Figure(data=traces, layout=layout, frames=frames)
+    return go.Figure(data=traces, layout=layout, frames=[] if still else frames)
 
 
 _PAGE = """<!doctype html>

@@ -31,8 +31,17 @@ def color(index: int) -> str:
 
 
 def marker(index: int) -> str:
-    """The matplotlib marker that goes with `color(index)`."""
-    return MARKERS[index % len(MARKERS)]
+    """The matplotlib marker that goes with `color(index)`; where the colours repeat, the markers do not."""
+    return MARKERS[marker_number(index)]
+
+
+def marker_number(index: int) -> int:
+    """The place in the list of markers that goes with `color(index)`.
+
+    >>> marker_number(1), marker_number(9)
+    (1, 4)
+    """
+    return (index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)
 
 
 def missing_report(name: str) -> UserError:

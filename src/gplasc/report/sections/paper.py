@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from gplasc.reference import Published, lookup, tables
 from gplasc.report.groups import METRICS, SCENARIOS, Comparison, Group, Panel
+from gplasc.report.section import Part, Section
 from gplasc.report.table import Cell, Table
+from gplasc.report.wording import show_difference, show_spread
 
 
 def find_published(group: Group, panel: Panel, scenario: str, metric: str) -> list[Published]:
@@ -45,14 +48,16 @@ def paper_table(panel: Panel) -> tuple[Table, list[str]] | None:
         "method", "metric", "published in", f"ours, {panel.scale} scale", "n", "the paper",
         "ours − paper", "our gain", "the paper's gain",
     )  # fmt: skip
-    note = (
-        ""
-        if same_scale
-        else f"Ours was measured at {panel.scale} scale and the paper's at full scale: no reproduction, hence no difference."
+    note = f"Ours was measured at {panel.scale} scale, the paper's at full scale: so no difference is given."
+    table = Table(
+        f"Ours beside the paper on {panel.title}",
+        columns,
+        tuple(rows),
+        note="" if same_scale else note,
+        name=f"paper-{panel.name}",
+        text_columns=3,
     )
-    return Table(
-        panel.title, columns, tuple(rows), note=note, name=f"paper-{panel.name}", text_columns=3
-    ), remarks
+    return table, remarks
 
 
 def _row(
@@ -65,8 +70,6 @@ def _row(
     number: Published,
     same_scale: bool,
 ) -> tuple[str | Cell, ...]:
-    from gplasc.report.sections import show_difference, show_spread
-
     ours = group.spread(scenario, metric)
     gap = ours.mean - number.mean
     gain = their_gain = "–"
@@ -92,4 +95,25 @@ def _row(
         f"{gap:+.2f}".replace("-", "−") if same_scale and math.isfinite(gap) else Cell("–", "muted"),
         gain,
         their_gain,
+    )
+
+
+def against_paper(panels: Sequence[Panel]) -> Section | None:
+    """Ours beside the published numbers, where there are any."""
+    parts, notes = [], []
+    for panel in panels:
+        found = paper_table(panel)
+        if found is not None:
+            table, remarks = found
+            parts.append(Part(panel.title, (table,)))
+            notes += [remark for remark in remarks if remark not in notes]
+    if not parts:
+        return None
+    return Section(
+        "Beside the paper",
+        text="Published numbers are those of the full protocol. A difference is given only where ours was measured at "
+        "paper scale too; elsewhere the two stand side by side to compare the order of methods and the sign of gains, "
+        "and are no reproduction.",
+        parts=tuple(parts),
+        notes=tuple(notes),
     )

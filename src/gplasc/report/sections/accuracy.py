@@ -1,0 +1,104 @@
+"""Accuracy over the course of learning: lines by task, and the matrices behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gplasc.report.chart import Chart, HeatMap
+from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
+from gplasc.report.groups import SCENARIOS, Group, Panel, finite
+from gplasc.report.section import Block, Part, Section
+from gplasc.report.wording import cut_words, file_name, say_ends
+from gplasc.results.aggregate import Spread, spread
+
+MATRIX_CELLS = 30_000
+"""Entries of accuracy matrices that the page shows at most; the rest is in the CSV tables."""
+
+
+def _after_each_task(group: Group, scenario: str) -> list[tuple[float, Spread]]:
+    points = []
+    for after in range(group.num_tasks):
+        means = []
+        for record in group.records:
+            seen = finite(record["matrix"][scenario][after])
+            if seen:
+                means.append(sum(seen) / len(seen))
+        points.append((float(after + 1), spread(means)))
+    return points
+
+
+def _at_the_end(group: Group, scenario: str) -> list[tuple[float, Spread]]:
+    return [
+        (float(task + 1), spread(finite(r["matrix"][scenario][-1][task] for r in group.records)))
+        for task in range(group.num_tasks)
+    ]
+
+
+def accuracy_by_task(panels: Sequence[Panel]) -> Section:
+    """Mean accuracy after each task, and of each task at the end."""
+    parts = []
+    for panel in panels:
+        styles = line_styles(panel)
+        blocks: list[Block] = []
+        for points, what, label in (
+            (_after_each_task, "Mean accuracy on the tasks seen", "tasks learned"),
+            (_at_the_end, "Accuracy on each task at the end", "task"),
+        ):
+            for scenario, title in SCENARIOS.items():
+                lines = tuple(group_line(g, points(g, scenario), styles) for g in drawn_groups(panel, LINES))
+                start = "After the last task" if points is _after_each_task else "On the last task"
+                blocks.append(
+                    Chart(
+                        f"{what}, {title}",
+                        label,
+                        "accuracy, percent",
+                        lines,
+                        cut_words(f"{start}: {say_ends(lines)}."),
+                        y_range=(0, 102),
+                        name=f"{file_name(label)}-{scenario.replace('_', '-')}-{panel.name}",
+                    )
+                )
+        parts.append(Part(panel.title, tuple(blocks), say_limit(panel, LINES), folded=folded(panels)))
+    return Section(
+        "Accuracy by task",
+        text="Bars are one standard deviation over seeds. Methods without the plug-in are drawn dashed with open "
+        "markers, in the colour of the same method with it.",
+        parts=tuple(parts),
+    )
+
+
+def matrices(panels: Sequence[Panel]) -> Section:
+    """Every accuracy matrix as a heat map."""
+    parts, left, hidden = [], MATRIX_CELLS, 0
+    for panel in panels:
+        blocks: list[Block] = []
+        for group in panel.groups:
+            size = group.num_tasks**2
+            if 2 * size > left:
+                hidden += 1
+                continue
+            left -= 2 * size
+            tasks = tuple(str(task + 1) for task in range(group.num_tasks))
+            for scenario, title in SCENARIOS.items():
+                blocks.append(
+                    HeatMap(
+                        f"{group.label}, {title}",
+                        tasks,
+                        tasks,
+                        tuple(tuple(row) for row in group.matrix(scenario)),
+                        corner="after / on task",
+                        digits=1 if group.num_tasks <= 10 else 0,
+                        name=f"matrix-{file_name(group.label)}-{scenario.replace('_', '-')}-{panel.name}",
+                    )
+                )
+        if blocks:
+            parts.append(Part(panel.title, tuple(blocks), folded=len(panels) > 1))
+    notes = (
+        (f"{hidden} more are left out here; `gplasc report --tables` writes all of them.",) if hidden else ()
+    )
+    return Section(
+        "Accuracy matrices",
+        text="Row t, column i: accuracy in percent on task i after learning task t, mean over seeds.",
+        parts=tuple(parts),
+        notes=notes,
+    )

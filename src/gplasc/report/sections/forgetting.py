@@ -1,0 +1,84 @@
+"""How much of what was learned is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gplasc.report.chart import Chart, Guide, Series
+from gplasc.report.drawing import ROWS, drawn_groups, folded
+from gplasc.report.groups import SCENARIOS, Panel
+from gplasc.report.section import Part, Section
+from gplasc.report.table import Cell, Table
+from gplasc.report.wording import band, cut_words, known, show_spread, tone
+
+
+def forgetting(panels: Sequence[Panel]) -> Section | None:
+    """How much of what was learned is lost."""
+    parts = []
+    for panel in panels:
+        if all(group.num_tasks < 2 for group in panel.groups):
+            continue
+        shown = drawn_groups(panel, ROWS)
+        labels = tuple(g.label for g in shown)
+        series = []
+        for index, (scenario, title) in enumerate(SCENARIOS.items()):
+            found = [g.spread(scenario, "forgetting") for g in shown]
+            bands = [band(s) for s in found]
+            series.append(
+                Series(
+                    title,
+                    labels,
+                    tuple(known(s.mean) for s in found),
+                    low=tuple(low for low, _ in bands),
+                    high=tuple(high for _, high in bands),
+                    color=index,
+                )
+            )
+        words = [
+            f"{label} {value:.1f}"
+            for label, value in zip(labels, series[0].y, strict=True)
+            if value is not None
+        ]
+        chart = Chart(
+            "Forgetting after the last task",
+            "",
+            "percentage points",
+            tuple(series),
+            cut_words("Class-IL forgetting in points: " + "; ".join(words) + "."),
+            kind="interval",
+            guides=(Guide(0.0, "none"),),
+            name=f"forgetting-{panel.name}",
+        )
+        rows = []
+        for group in panel.groups:
+            row: list[str | Cell] = [group.label]
+            comparison = panel.comparison(group)
+            for scenario in SCENARIOS:
+                row += [
+                    show_spread(group.spread(scenario, m))
+                    for m in ("forgetting", "forgetting_nonnegative", "backward_transfer")
+                ]
+                row.append(
+                    tone(comparison.difference(scenario, "forgetting"), more_is_better=False)
+                    if comparison
+                    else Cell("–", "muted")
+                )
+            rows.append(tuple(row))
+        names = ("forgetting", "never below 0", "backward transfer", "change by plug-in")
+        table = Table(
+            f"Forgetting on {panel.title}",
+            ("method", *(f"{title} {name}" for title in SCENARIOS.values() for name in names)),
+            tuple(rows),
+            name=f"forgetting-{panel.name}",
+        )
+        parts.append(Part(panel.title, (chart, table) if chart.drawable else (table,), folded=folded(panels)))
+    if not parts:
+        return None
+    return Section(
+        "Forgetting",
+        text="Forgetting is the best accuracy a task ever had before the last task, minus what it has at the end, "
+        "averaged over all tasks but the last (Chaudhry et al., 2018): lower is better, and below 0 means that later "
+        "tasks helped. The second column counts the last row among the best, so that it is never below 0. Backward "
+        "transfer is the accuracy at the end minus that when the task had just been learned.",
+        parts=tuple(parts),
+    )

@@ -1,0 +1,206 @@
+"""Where the tasks lie on the sphere, over the course of learning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gplasc.report.chart import Chart, Guide, HeatMap, Plot
+from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
+from gplasc.report.groups import Group, Panel, finite
+from gplasc.report.section import Block, Part, Section
+from gplasc.report.wording import cut_words, file_name, say_ends
+from gplasc.results.aggregate import spread
+
+SPHERES = 6
+"""Spheres to turn: browsers allow a page about sixteen of them."""
+
+
+def _pair_mean(matrix: Sequence[Sequence[float]]) -> float | None:
+    """Mean of the entries off the diagonal; None for one row."""
+    values = finite(v for i, row in enumerate(matrix) for j, v in enumerate(row) if i != j)
+    return sum(values) / len(values) if values else None
+
+
+def _list_mean(values: Sequence[float]) -> float | None:
+    known = finite(values)
+    return sum(known) / len(known) if known else None
+
+
+def _past_mean(values: Sequence[float]) -> float | None:
+    """Mean over all tasks but the current one, which has had no time to move."""
+    return _list_mean(values[:-1])
+
+
+_DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
+    ("center_cosines", "Cosine between task centres", "mean over pairs", _pair_mean),
+    ("center_norm", "Length of the task centres", "mean over tasks", _list_mean),
+    ("radius", "Radius of the task regions", "mean over tasks", _list_mean),
+    ("vertex_cosine", "Cosine of task centres to their vertices", "mean over tasks", _list_mean),
+    ("drift", "Drift of past class means", "mean distance", _past_mean),
+    (
+        "pairs_below_threshold",
+        "Class pairs of the current task below the cosine threshold",
+        "share of pairs",
+        lambda v: float(v),
+    ),
+)
+
+
+def geometry(panels: Sequence[Panel]) -> Section | None:
+    """Where the tasks lie on the sphere, over the course of learning."""
+    parts = []
+    spheres = 0
+    for panel in panels:
+        styles = line_styles(panel)
+        charts: list[Block] = []
+        for name, title, label, reduce in _DIAGNOSES:
+            lines = []
+            for group in drawn_groups(panel, LINES):
+                points = []
+                for after in range(group.num_tasks):
+                    values = finite(reduce(v) for v in group.geometry(after, name))
+                    if values:
+                        points.append((float(after + 1), spread(values)))
+                if points:
+                    lines.append(group_line(group, points, styles))
+            tasks = max(group.num_tasks for group in panel.groups)
+            guides: tuple[Guide, ...] = ()
+            if name == "center_cosines" and tasks > 1:
+                guides = (
+                    Guide(
+                        -1 / (tasks - 1), f"simplex ETF, −1/(T−1) = {-1 / (tasks - 1):.2f}".replace("-", "−")
+                    ),
+                )
+            if name == "vertex_cosine":
+                guides = (Guide(1.0, "at the vertex"),)
+            chart = Chart(
+                title,
+                "tasks learned",
+                label,
+                tuple(lines),
+                cut_words(f"After the last task: {say_ends(lines)}."),
+                guides=guides,
+                y_range=(-0.02, 1.05) if name == "pairs_below_threshold" else None,
+                name=f"geometry-{name.replace('_', '-')}-{panel.name}",
+            )
+            if chart.drawable:
+                charts.append(chart)
+        if not charts:
+            continue
+        for group in panel.groups:
+            sphere = centre_sphere(group) if spheres < SPHERES and _worth_a_sphere(panel, group) else None
+            if sphere is not None:
+                charts.append(sphere)
+                spheres += 1
+        charts += _cosine_maps(panel)
+        parts.append(Part(panel.title, tuple(charts), say_limit(panel, LINES), folded=folded(panels)))
+    if not parts:
+        return None
+    return Section(
+        "Geometry of the features",
+        text="From the unit-length features of the test images: the centre of a task is the mean of its class means, "
+        "its radius their root mean square distance from it. T centres cannot all be farther apart than the corners of "
+        "a simplex, whose cosines are −1/(T−1). Drift is how far the class means of past "
+        "tasks have moved since they were learned.",
+        parts=tuple(parts),
+    )
+
+
+def _worth_a_sphere(panel: Panel, group: Group) -> bool:
+    """Pairs of base and variant are worth comparing; without any, the first group."""
+    if panel.comparisons:
+        first = panel.comparisons[0]
+        return group is first.group or group is first.base
+    return group is panel.groups[0]
+
+
+def _cosine_maps(panel: Panel) -> list[Block]:
+    maps: list[Block] = []
+    for group in panel.groups[:24]:
+        last = group.geometry(group.num_tasks - 1, "center_cosines")
+        size = group.num_tasks
+        if not last or size < 2 or size > 20 or any(len(m) != size for m in last):
+            continue
+        count = len(last)
+        mean = tuple(
+            tuple(sum(float(m[i][j]) for m in last) / count if i != j else None for j in range(size))
+            for i in range(size)
+        )
+        tasks = tuple(str(task + 1) for task in range(size))
+        maps.append(
+            HeatMap(
+                f"{group.label}: centre cosines",
+                tasks,
+                tasks,
+                mean,
+                corner="task",
+                top=1.0,
+                signed=True,
+                digits=2,
+                name=f"cosines-{file_name(group.label)}-{panel.name}",
+            )
+        )
+    return maps
+
+
+def centre_sphere(group: Group) -> Plot | None:
+    """The task centres of the first run at the end, turned into three dimensions: exact for up to four tasks.
+
+    The Gram matrix of unit centres has the coordinates in its eigenvectors; three of them are kept.
+    """
+    import numpy
+
+    from gplasc.report import style
+    from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures, sphere_scene
+
+    rows = group.first.get("geometry") or []
+    last = rows[-1] if rows else {}
+    gram = numpy.array(last.get("center_cosines") or [], dtype=float)
+    if gram.ndim != 2 or len(gram) < 2 or not numpy.isfinite(gram).all():
+        return None
+    values, vectors = numpy.linalg.eigh(gram)
+    order = numpy.argsort(values)[::-1][:3]
+    kept = numpy.clip(values[order], 0, None)
+    points = numpy.zeros((len(gram), 3))
+    points[:, : len(order)] = vectors[:, order] * numpy.sqrt(kept)
+    share = float(kept.sum() / max(values.clip(0).sum(), 1e-12))
+    lengths = numpy.linalg.norm(points, axis=1, keepdims=True)
+    points = points / numpy.where(lengths > 1e-9, lengths, 1.0)
+    tasks = []
+    for index, point in enumerate(points):
+        angle = math.atan2(last["radius"][index], max(last["center_norm"][index], 1e-9))
+        if not math.isfinite(angle) or not numpy.linalg.norm(point) > 0.5:
+            return None
+        # A cap is less than half of the ball, and a collapsed one would not be seen.
+        cap = Cap(point, min(max(angle, 0.02), 1.55))
+        tasks.append(
+            TaskFeatures(
+                f"task {index + 1}",
+                point.reshape(1, 1, 3),
+                numpy.zeros(1, dtype=numpy.int64),
+                style.color(index),
+                cap,
+            )
+        )
+    # Face the centres where they crowd on one side, from a little above.
+    middle = points.mean(0)
+    length = float(numpy.linalg.norm(middle))
+    front = middle / length if length > 0.2 else numpy.array([0.8, 0.6, 0.0])
+    view = front + 0.35 * numpy.cross(front, numpy.eye(3)[numpy.argmin(numpy.abs(front))])
+    pole = numpy.eye(3)[numpy.argmin(numpy.abs(view))]
+    figure = sphere_scene(SpherePanel(group.label, "", tuple(tasks), view, pole))
+    x, y, z = 1.13 * points.T
+    figure.add_scatter3d(
+        x=x, y=y, z=z, mode="text", text=[str(i + 1) for i in range(len(points))], hoverinfo="skip"
+    )
+    exact = "exactly" if share > 0.999 else f"with {share:.0%} of their spread"
+    seed = group.first["settings"].get("seed", 0)
+    return Plot(
+        f"Task regions of {group.label}, seed {seed}",
+        figure,
+        f"Three dimensions hold the {len(points)} task centres {exact}. Each region is the cap whose angle is that of "
+        f"the task's radius seen from the origin. Mean cosine between centres: {_pair_mean(gram.tolist()):.2f}. "
+        "Drag to turn.",
+    )

@@ -1,0 +1,74 @@
+"""Seconds per phase, and what the plug-ins add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gplasc.report.chart import Chart, Series
+from gplasc.report.drawing import ROWS, drawn_groups, folded
+from gplasc.report.groups import Panel, phase_seconds
+from gplasc.report.section import Part, Section
+from gplasc.report.table import Cell, Table
+from gplasc.report.wording import cut_words, known, show_spread
+from gplasc.results.aggregate import spread
+
+
+def time(panels: Sequence[Panel]) -> Section | None:
+    """Seconds per phase, and what the plug-ins add."""
+    parts = []
+    for panel in panels:
+        names = list(dict.fromkeys(n for g in panel.groups for r in g.records for n in phase_seconds(r)))
+        if not names:
+            continue
+        shown = drawn_groups(panel, ROWS)
+        labels = tuple(g.label for g in shown)
+        rows, series = [], []
+        for index, name in enumerate(names):
+            means = tuple(
+                known(spread([phase_seconds(r).get(name, 0.0) for r in g.records]).mean) for g in shown
+            )
+            series.append(Series(name, labels, means, color=index))
+        for group in panel.groups:
+            comparison = panel.comparison(group)
+            cost = comparison.overhead() if comparison else None
+            per_task = [
+                phase_seconds(r).get("train", 0.0) / max(len(r.get("timings") or []), 1)
+                for r in group.records
+            ]
+            rows.append(
+                (
+                    group.label,
+                    *(
+                        show_spread(spread([phase_seconds(r).get(n, 0.0) for r in group.records]))
+                        for n in names
+                    ),
+                    show_spread(spread(per_task)),
+                    f"× {show_spread(cost)}" if cost and cost.count else Cell("–", "muted"),
+                )
+            )
+        totals = [sum(v or 0.0 for v in column) for column in zip(*(s.y for s in series), strict=True)]
+        words = "; ".join(f"{label} {total:.3g}" for label, total in zip(labels, totals, strict=True))
+        chart = Chart(
+            "Seconds per run by phase",
+            "",
+            "seconds",
+            tuple(series),
+            cut_words(f"Seconds in all: {words}."),
+            kind="stack",
+            name=f"time-{panel.name}",
+        )
+        table = Table(
+            f"Seconds on {panel.title}",
+            ("method", *names, "training, per task", "training, plug-in to base"),
+            tuple(rows),
+            name=f"time-{panel.name}",
+        )
+        parts.append(Part(panel.title, (chart, table), folded=folded(panels)))
+    if not parts:
+        return None
+    return Section(
+        "Time",
+        text="Mean over seeds. The ratio of training times compares runs of equal seed on the same device, processor "
+        "and number of threads; machines that did other work at the same time disturb it.",
+        parts=tuple(parts),
+    )

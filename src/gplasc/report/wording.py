@@ -1,0 +1,94 @@
+"""Numbers as words and texts, the same all over the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gplasc.report.chart import Series
+from gplasc.report.table import Cell
+from gplasc.results.aggregate import Difference, Spread
+
+
+def show_spread(value: Spread, digits: int = 2) -> str:
+    """Mean and standard deviation; a dash when no run has the number.
+
+    >>> show_spread(Spread(1.0, 0.5, 3)), show_spread(Spread(2.0, math.nan, 1)), show_spread(spread([]))
+    ('1.00 ± 0.50', '2.00', '–')
+    """
+    if not math.isfinite(value.mean):
+        return "–"
+    std = f" ± {value.std:.{digits}f}" if math.isfinite(value.std) else ""
+    return f"{value.mean:.{digits}f}".replace("-", "−") + std
+
+
+def show_difference(value: Difference) -> str:
+    """Mean paired difference and its interval.
+
+    >>> show_difference(Difference(1.0, -0.5, 2.0, 3))
+    '+1.00 [−0.50, +2.00]'
+    """
+    if not value.count:
+        return "–"
+    text = f"{value.mean:+.2f}"
+    if math.isfinite(value.low):
+        text += f" [{value.low:+.2f}, {value.high:+.2f}]"
+    return text.replace("-", "−")
+
+
+def tone(value: Difference, *, more_is_better: bool = True) -> Cell:
+    """A difference as a cell: a gain or a loss only when the interval leaves 0 out."""
+    text = show_difference(value)
+    if not value.count or not math.isfinite(value.low) or value.low <= 0 <= value.high:
+        return Cell(text, "muted" if not value.count else "")
+    return Cell(text, "up" if (value.low > 0) == more_is_better else "down")
+
+
+def known(value: float) -> float | None:
+    """The value, or None for NaN and infinity, which no figure can draw."""
+    return value if math.isfinite(value) else None
+
+
+def band(value: Spread) -> tuple[float | None, float | None]:
+    """One standard deviation below and above the mean; None where there is none."""
+    if not (math.isfinite(value.mean) and math.isfinite(value.std)):
+        return None, None
+    return value.mean - value.std, value.mean + value.std
+
+
+def say_ends(lines: Sequence[Series]) -> str:
+    """The last value of every line in words; of many lines the highest and the lowest."""
+    ends = [(line.y[-1], line.name) for line in lines if line.y and line.y[-1] is not None]
+    known = [(value, name) for value, name in ends if value is not None]
+    if len(known) <= 4:
+        return "; ".join(f"{name} {value:.3g}" for value, name in known).replace(" -", " −")
+    high, low = max(known), min(known)
+    text = f"highest {high[1]} with {high[0]:.3g}, lowest {low[1]} with {low[0]:.3g}, of {len(known)}"
+    return text.replace(" -", " −")
+
+
+def cut_words(text: str, length: int = 700) -> str:
+    """Cut a list that is longer than anybody wants to hear, between two entries."""
+    if len(text) <= length:
+        return text
+    return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."
+
+
+def scale_note(scale: str) -> str:
+    """What a scale's numbers are worth."""
+    return {
+        "smoke": "Measured at smoke scale: a few steps on a few small images, to show that everything runs. "
+        "The numbers say nothing about the methods.",
+        "cpu": "Measured at cpu scale: the same code with a smaller model, fewer epochs or fewer images than the "
+        "published protocol. Not a reproduction of published numbers.",
+    }.get(scale, "")
+
+
+def file_name(text: str) -> str:
+    """A text as part of a file name or of a link.
+
+    >>> file_name("co2l+gplasc, margin 0.1")
+    'co2l-gplasc-margin-0-1'
+    """
+    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
+    return "-".join(part for part in kept.split("-") if part)
