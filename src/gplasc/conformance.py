@@ -150,15 +150,8 @@ class _Subject:
     @cached_property
     def first(self) -> tuple[Learner, _Trail]:
         """The undisturbed run, with states saved on the way."""
-        # Steps 3 and 8 are the middle of the first task's two epochs; 10 and 14 that of the later tasks.
-        stops = {
-            "step 3",
-            "step 8",
-            "step 10",
-            "step 14",
-            "the end of training of task 2",
-            "the end of task 2",
-        }
+        # Inside the first of two epochs, inside the second task, and around its end.
+        stops = {"step 3", "step 10", "the end of training of task 2", "the end of task 2"}
         trail = _Trail(frozenset(stops))
         learner = self.learner(trail)
         with _global_seed(1):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from gplasc.memory.gradient_diversity import (
-    batch_gradient,
     diverse_slots,
+    gradient_products,
     sample_gradients,
     similarity_scores,
 )
@@ -48,23 +48,69 @@ def one_by_one(network, x, y):
 def test_gradients_equal_one_backward_pass_a_sample(network, batch):
     expected = one_by_one(network, *batch)
     assert torch.allclose(sample_gradients(network, *batch), expected, atol=1e-6)
-    assert torch.allclose(batch_gradient(network, *batch), expected.mean(0), atol=1e-6)
+    products = gradient_products(network, *batch)
+    assert torch.allclose(products, expected @ expected.T, rtol=1e-4, atol=1e-6)
+
+
+def test_products_of_a_residual_network(batch):
+    """Weights of every kind that the encoders have, values overwritten in place, and a layer that is used twice."""
+    encoder = build_encoder("resnet18", in_channels=1, width=2, features="relu")
+    network = Network(encoder, classifier=LinearClassifier(encoder.feature_dim, 3))
+    expected = one_by_one(network, *batch)
+    products = gradient_products(network, *batch)
+    assert torch.allclose(products, expected @ expected.T, rtol=1e-3, atol=1e-6 * float(products.max()))
+
+    class Twice(nn.Module):
+        feature_dim = 16
+
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 64)
+            self.last = nn.Linear(64, 16)
+
+        def forward(self, x):
+            return self.last(torch.relu(self.layer(torch.tanh(self.layer(x.flatten(1))))))
+
+    network = Network(Twice(), classifier=LinearClassifier(16, 3))
+    expected = one_by_one(network, *batch)
+    assert torch.allclose(gradient_products(network, *batch), expected @ expected.T, rtol=1e-4, atol=1e-6)
+
+
+def test_products_of_a_network_with_other_layers(batch):
+    class Other(nn.Module):
+        feature_dim = 12
+
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.LayerNorm(12), nn.ReLU())
+
+        def forward(self, x):
+            return self.layers(x)
+
+    network = Network(Other(), classifier=LinearClassifier(12, 3))
+    expected = one_by_one(network, *batch)
+    assert torch.allclose(gradient_products(network, *batch), expected @ expected.T, rtol=1e-4, atol=1e-6)
 
 
 def test_the_network_is_left_as_it_was(network, batch):
     before = {name: value.clone() for name, value in network.state_dict().items()}
     sample_gradients(network, *batch)
-    batch_gradient(network, *batch)
+    gradient_products(network, *batch)
     assert network.training
     assert all(p.grad is None for p in network.parameters())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
 def test_scores_are_one_plus_the_largest_cosine():
-    generator = torch.Generator().manual_seed(2)
-    gradients, references = torch.randn(6, 4, generator=generator), torch.randn(3, 4, generator=generator)
-    expected = [1 + max(float(torch.cosine_similarity(g, r, dim=0)) for r in references) for g in gradients]
-    assert similarity_scores(gradients, references).tolist() == pytest.approx(expected, abs=1e-5)
+    gradients = torch.randn(9, 4, generator=torch.Generator().manual_seed(2))
+    batch, references = gradients[:6], gradients[6:]
+
+    def largest(g):
+        return 1 + max(float(torch.cosine_similarity(g, r, dim=0)) for r in references)
+
+    score, scores = similarity_scores(gradients @ gradients.T, 6)
+    assert scores.tolist() == pytest.approx([largest(g) for g in batch], abs=1e-5)
+    assert float(score) == pytest.approx(largest(batch.mean(0)), abs=1e-5)
 
 
 def test_wins_as_often_as_the_scores_say():
@@ -96,7 +142,8 @@ def test_a_memory_of_copies_becomes_diverse():
             torch.eye(8)[torch.randint(8, (1,), generator=generator)]
             * torch.randn(1, generator=generator).sign()
         )
-        score = similarity_scores(new, gradients)
+        both = torch.cat([new, gradients])
+        _, score = similarity_scores(both @ both.T, 1)
         if float(score) < 1.5:
             winners, slots = diverse_slots(scores, score, generator)
             gradients[slots], scores[slots] = new[winners], score[winners]

@@ -8,11 +8,12 @@ from gplasc.memory.reservoir import offer, reservoir_slots
 
 def one_by_one(seen, count, capacity, generator):
     """The same draws, one sample at a time."""
-    drawn = torch.rand(count, generator=generator, dtype=torch.float64)
     content = {}
     for position in range(count):
         number = seen + position
-        slot = number if number < capacity else int(drawn[position] * (number + 1))
+        slot = number
+        if number >= capacity:
+            slot = int(torch.rand((), generator=generator, dtype=torch.float64) * (number + 1))
         if slot < capacity:
             content[slot] = position
     return content

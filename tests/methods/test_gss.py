@@ -16,7 +16,7 @@ def test_fills_first_and_keeps_scores_of_all_rows(learned, in_training_data):
 def test_a_batch_that_points_the_same_way_is_turned_away(learned, next_batch, monkeypatch):
     learner = learned("gss", task=1)
     before = learner.ctx.memory.rows()["x"].clone()
-    monkeypatch.setattr("gplasc.methods.gss.similarity_scores", lambda g, r: torch.full((len(g),), 1.2))
+    monkeypatch.setattr("gplasc.methods.gss.similarity_scores", lambda p, n: (1.2, torch.full((n,), 1.2)))
     learner.step(next_batch(learner))
     assert torch.equal(learner.ctx.memory["x"], before)
 
@@ -24,7 +24,7 @@ def test_a_batch_that_points_the_same_way_is_turned_away(learned, next_batch, mo
 def test_a_batch_that_points_elsewhere_gets_in(learned, next_batch, monkeypatch):
     learner = learned("gss", task=1)
     before = learner.ctx.memory.rows()["x"].clone()
-    monkeypatch.setattr("gplasc.methods.gss.similarity_scores", lambda g, r: torch.full((len(g),), 1e-9))
+    monkeypatch.setattr("gplasc.methods.gss.similarity_scores", lambda p, n: (1e-9, torch.full((n,), 1e-9)))
     batch = next_batch(learner)
     learner.step(batch)
     after = learner.ctx.memory["x"]

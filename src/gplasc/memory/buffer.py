@@ -44,7 +44,8 @@ class Buffer:
         if set(rows) != set(self._columns):
             raise ValueError(f"the memory has the columns {sorted(self._columns)}, but got {sorted(rows)}")
         for name, value in rows.items():
-            self._columns[name][slots] = value.detach().to("cpu")
+            # As numpy arrays: torch writes rows of bytes to an index many times more slowly.
+            self._columns[name].numpy()[slots.numpy()] = value.detach().to("cpu").numpy()
         self._size = max(self._size, int(slots.max()) + 1)
 
     def replace(self, rows: Mapping[str, Tensor]) -> None:
@@ -82,7 +83,9 @@ class Buffer:
 
     def rows(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return all columns, at ``index`` or whole."""
-        return {name: self[name] if index is None else self[name][index] for name in self._columns}
+        return {
+            name: self[name] if index is None else self[name].index_select(0, index) for name in self._columns
+        }
 
     @property
     def num_bytes(self) -> int:

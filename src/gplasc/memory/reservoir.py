@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,21 +20,31 @@ def reservoir_slots(
     capacity, and is turned away otherwise. Returns positions among the arriving samples and their slots, (K,) each;
     where two meet in a slot, the later one stands, as if they had come one by one.
     """
-    number = torch.arange(seen, seen + count)
-    drawn = (torch.rand(count, generator=generator, dtype=torch.float64) * (number + 1)).long()
-    slots = torch.where(number < capacity, number, drawn)
-    position = (slots < capacity).nonzero().flatten()
-    # Sorted by slot and, inside a slot, by arrival: the last of each run is the one that stays.
-    by_slot, order = slots[position].sort(stable=True)
-    last = torch.ones(len(order), dtype=torch.bool)
-    torch.ne(by_slot[1:], by_slot[:-1], out=last[:-1])
-    return position[order[last]], by_slot[last]
+    free = max(min(capacity - seen, count), 0)
+    # In numpy: on a few numbers, calling is what costs, and torch's calls cost several times as much.
+    drawn = torch.rand(count - free, generator=generator, dtype=torch.float64).numpy()
+    late = (drawn * np.arange(seen + free + 1, seen + count + 1)).astype(np.int64)
+    entering = np.flatnonzero(late < capacity)
+    slots = np.concatenate([np.arange(seen, seen + free), late[entering]])
+    position = np.concatenate([np.arange(free), entering + free])
+    if len(entering) and len(slots) > 1:
+        holder = np.full(capacity, -1)
+        holder[slots] = position  # of several positions numpy leaves the last, and that came last
+        slots = np.flatnonzero(holder >= 0)
+        position = holder[slots]
+    return torch.from_numpy(position), torch.from_numpy(slots)
 
 
 def offer(memory: Buffer, rows: Mapping[str, Tensor], generator: torch.Generator) -> None:
     """Offer rows, (N, ...) columns, to a memory that is a reservoir; only those that enter are copied."""
     count = len(rows["y"])
+    if memory.seen + count <= memory.capacity:
+        memory.write(torch.arange(memory.seen, memory.seen + count), rows)
+        memory.seen += count
+        return
     position, slots = reservoir_slots(memory.seen, count, memory.capacity, generator)
     memory.seen += count
     if len(slots):
-        memory.write(slots, {name: value[position.to(value.device)] for name, value in rows.items()})
+        memory.write(
+            slots, {name: value.index_select(0, position.to(value.device)) for name, value in rows.items()}
+        )

@@ -8,12 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from gplasc.memory.gradient_diversity import (
-    batch_gradient,
-    diverse_slots,
-    sample_gradients,
-    similarity_scores,
-)
+from gplasc.memory.gradient_diversity import diverse_slots, gradient_products, similarity_scores
 from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
 
@@ -40,7 +35,7 @@ class GSS(Replay[GSSSettings]):
         "code of the published numbers; in the paper each sample is judged alone",
         "the rows that one batch challenges are drawn together, without replacement, and not one after the other",
         "gradients of single samples are computed with BatchNorm's running statistics and on plain images, all at once "
-        "(torch.func) instead of one backward pass a sample",
+        "instead of one backward pass a sample",
         "one step a batch; the published code can take several, and its published settings take one",
     )
 
@@ -57,29 +52,26 @@ class GSS(Replay[GSSSettings]):
         memory = ctx.memory
         if memory.capacity == 0:
             return
-        x, y = ctx.augment(batch.x, "plain"), ctx.to_device(batch.y)
-        references = self._references(ctx)
-        score = _FIRST_SCORE
-        if len(references):
-            mean = batch_gradient(ctx.network, x, y).unsqueeze(0)
-            score = float(similarity_scores(mean, references))
-        memory.seen += len(y)
-        room = min(memory.capacity - len(memory), len(y))
+        score, scores = self._scores(batch, ctx)
+        memory.seen += len(batch.y)
+        room = min(memory.capacity - len(memory), len(batch.y))
         if room:
             slots = torch.arange(len(memory), len(memory) + room)
             self._write(batch, torch.arange(room), slots, torch.full((room,), score), ctx)
-        if room < len(y) and len(references) and score < 1:
-            gradients = sample_gradients(ctx.network, x[room:], y[room:])
-            scores = similarity_scores(gradients, references).cpu()
-            winners, slots = diverse_slots(memory["score"], scores, ctx.random["memory"])
-            self._write(batch, winners + room, slots, scores[winners], ctx)
+        if room < len(batch.y) and score < 1:
+            winners, slots = diverse_slots(memory["score"], scores[room:], ctx.random["memory"])
+            self._write(batch, winners + room, slots, scores[winners + room], ctx)
 
-    def _references(self, ctx: Context) -> Tensor:
-        """The gradients of a few remembered samples, (K, P)."""
+    def _scores(self, batch: Batch, ctx: Context) -> tuple[float, Tensor]:
+        """How alike the gradients of the batch and of its samples are to a few remembered ones, (b,)."""
+        count = len(batch.y)
         if not len(ctx.memory):
-            return torch.zeros(0, 0)
+            return _FIRST_SCORE, torch.full((count,), _FIRST_SCORE)
         drawn, _ = ctx.memory_batch(self.settings.gradient_batch, ctx.random["memory"])
-        return sample_gradients(ctx.network, ctx.augment(drawn.x, "plain"), ctx.to_device(drawn.y))
+        x = ctx.augment(torch.cat([batch.x, drawn.x]), "plain")
+        y = ctx.to_device(torch.cat([batch.y, drawn.y]))
+        score, scores = similarity_scores(gradient_products(ctx.network, x, y).cpu(), count)
+        return float(score), scores
 
     def _write(self, batch: Batch, rows: Tensor, slots: Tensor, scores: Tensor, ctx: Context) -> None:
         ctx.memory.write(slots, {"x": batch.x[rows], "y": batch.y[rows], "score": scores})
