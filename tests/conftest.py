@@ -24,7 +24,7 @@ def tiny():
     def settings(
         method: str = "co2l", plugins: tuple[str, ...] = (), seed: int = 0, **more: object
     ) -> Resolved:
-        base = {"model.encoder": "small", "data.image_size": None, "train.batch": 8}
+        base = {"model.encoder": "small", "model.features": "signed", "train.batch": 8}
         return resolve(TINY, method, plugins, buffer=9, seed=seed, scale="smoke", settings=base | more)
 
     return settings

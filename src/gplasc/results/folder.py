@@ -19,7 +19,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """Return the record of a complete run, or None."""
     try:
         record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{folder / RECORD} cannot be read ({error}); delete it to run again") from None
