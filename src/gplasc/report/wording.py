@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gplasc.report.chart import Series
 from gplasc.report.table import Cell
@@ -57,14 +57,25 @@ def band(value: Spread) -> tuple[float | None, float | None]:
 
 
 def say_ends(lines: Sequence[Series]) -> str:
-    """The last value of every line in words; of many lines the highest and the lowest."""
-    ends = [(line.y[-1], line.name) for line in lines if line.y and line.y[-1] is not None]
-    known = [(value, name) for value, name in ends if value is not None]
-    if len(known) <= 4:
-        return "; ".join(f"{name} {value:.3g}" for value, name in known).replace(" -", " −")
-    high, low = max(known), min(known)
-    text = f"highest {high[1]} with {high[0]:.3g}, lowest {low[1]} with {low[0]:.3g}, of {len(known)}"
-    return text.replace(" -", " −")
+    """The last value of every line in words."""
+    return say_values([(line.name, line.y[-1]) for line in lines if line.y])
+
+
+def say_values(named: Iterable[tuple[str, float | None]]) -> str:
+    """Named values in words; of more than four the highest and the lowest.
+
+    >>> say_values([("er", 1.0), ("gem", -2.0), ("der", None)])
+    'er 1; gem −2'
+    """
+    pairs = [(value, name) for name, value in named if value is not None]
+    if len(pairs) <= 4:
+        return "; ".join(f"{name} {_short(value)}" for value, name in pairs)
+    high, low = max(pairs), min(pairs)
+    return f"highest {high[1]} with {_short(high[0])}, lowest {low[1]} with {_short(low[0])}, of {len(pairs)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
 
 
 def cut_words(text: str, length: int = 700) -> str:

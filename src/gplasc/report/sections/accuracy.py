@@ -8,7 +8,7 @@ from gplasc.report.chart import Chart, HeatMap
 from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
 from gplasc.report.groups import SCENARIOS, Group, Panel, finite
 from gplasc.report.section import Block, Part, Section
-from gplasc.report.wording import cut_words, file_name, say_ends
+from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import Spread, spread
 
 MATRIX_CELLS = 30_000
@@ -53,7 +53,7 @@ def accuracy_by_task(panels: Sequence[Panel]) -> Section:
                         label,
                         "accuracy, percent",
                         lines,
-                        cut_words(f"{start}: {say_ends(lines)}."),
+                        f"{start}: {say_ends(lines)}.",
                         y_range=(0, 102),
                         name=f"{file_name(label)}-{scenario.replace('_', '-')}-{panel.name}",
                     )

@@ -9,7 +9,7 @@ from gplasc.report.drawing import ROWS, drawn_groups, folded
 from gplasc.report.groups import SCENARIOS, Panel
 from gplasc.report.section import Part, Section
 from gplasc.report.table import Cell, Table
-from gplasc.report.wording import band, cut_words, known, show_spread, tone
+from gplasc.report.wording import band, known, say_values, show_spread, tone
 
 
 def forgetting(panels: Sequence[Panel]) -> Section | None:
@@ -34,17 +34,12 @@ def forgetting(panels: Sequence[Panel]) -> Section | None:
                     color=index,
                 )
             )
-        words = [
-            f"{label} {value:.1f}"
-            for label, value in zip(labels, series[0].y, strict=True)
-            if value is not None
-        ]
         chart = Chart(
             "Forgetting after the last task",
             "",
             "percentage points",
             tuple(series),
-            cut_words("Class-IL forgetting in points: " + "; ".join(words) + "."),
+            f"Class-IL forgetting in points: {say_values(zip(labels, series[0].y, strict=True))}.",
             kind="interval",
             guides=(Guide(0.0, "none"),),
             name=f"forgetting-{panel.name}",

@@ -8,9 +8,9 @@ from typing import Any
 
 from gplasc.report.chart import Chart, Guide, HeatMap, Plot
 from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
-from gplasc.report.groups import Group, Panel, finite
+from gplasc.report.groups import Panel, finite
 from gplasc.report.section import Block, Part, Section
-from gplasc.report.wording import cut_words, file_name, say_ends
+from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import spread
 
 SPHERES = 6
@@ -80,7 +80,7 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
                 "tasks learned",
                 label,
                 tuple(lines),
-                cut_words(f"After the last task: {say_ends(lines)}."),
+                f"After the last task: {say_ends(lines)}.",
                 guides=guides,
                 y_range=(-0.02, 1.05) if name == "pairs_below_threshold" else None,
                 name=f"geometry-{name.replace('_', '-')}-{panel.name}",
@@ -89,11 +89,10 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
                 charts.append(chart)
         if not charts:
             continue
-        for group in panel.groups:
-            sphere = centre_sphere(group) if spheres < SPHERES and _worth_a_sphere(panel, group) else None
-            if sphere is not None:
-                charts.append(sphere)
-                spheres += 1
+        if spheres < SPHERES:
+            found = _spheres(panel)
+            charts += found
+            spheres += len(found)
         charts += _cosine_maps(panel)
         parts.append(Part(panel.title, tuple(charts), say_limit(panel, LINES), folded=folded(panels)))
     if not parts:
@@ -108,12 +107,19 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
     )
 
 
-def _worth_a_sphere(panel: Panel, group: Group) -> bool:
-    """Pairs of base and variant are worth comparing; without any, the first group."""
-    if panel.comparisons:
-        first = panel.comparisons[0]
-        return group is first.group or group is first.base
-    return group is panel.groups[0]
+def _spheres(panel: Panel) -> list[Plot]:
+    """A base and its variant at one seed, to be compared; without such a pair, the first run."""
+    for comparison in panel.comparisons:
+        runs = [
+            {r["settings"].get("seed", 0): r for r in g.records} for g in (comparison.base, comparison.group)
+        ]
+        seeds = sorted(set(runs[0]) & set(runs[1]))
+        if seeds:
+            names = (comparison.base.label, comparison.group.label)
+            found = [centre_sphere(run[seeds[0]], name) for run, name in zip(runs, names, strict=True)]
+            return [sphere for sphere in found if sphere is not None]
+    sphere = centre_sphere(panel.groups[0].first, panel.groups[0].label)
+    return [sphere] if sphere is not None else []
 
 
 def _cosine_maps(panel: Panel) -> list[Block]:
@@ -145,8 +151,8 @@ def _cosine_maps(panel: Panel) -> list[Block]:
     return maps
 
 
-def centre_sphere(group: Group) -> Plot | None:
-    """The task centres of the first run at the end, turned into three dimensions: exact for up to four tasks.
+def centre_sphere(record: dict[str, Any], name: str) -> Plot | None:
+    """The task centres of a run at the end, brought into three dimensions; None when the record has none.
 
     The Gram matrix of unit centres has the coordinates in its eigenvectors; three of them are kept.
     """
@@ -155,7 +161,7 @@ def centre_sphere(group: Group) -> Plot | None:
     from gplasc.report import style
     from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures, sphere_scene
 
-    rows = group.first.get("geometry") or []
+    rows = record.get("geometry") or []
     last = rows[-1] if rows else {}
     gram = numpy.array(last.get("center_cosines") or [], dtype=float)
     if gram.ndim != 2 or len(gram) < 2 or not numpy.isfinite(gram).all():
@@ -190,15 +196,14 @@ def centre_sphere(group: Group) -> Plot | None:
     front = middle / length if length > 0.2 else numpy.array([0.8, 0.6, 0.0])
     view = front + 0.35 * numpy.cross(front, numpy.eye(3)[numpy.argmin(numpy.abs(front))])
     pole = numpy.eye(3)[numpy.argmin(numpy.abs(view))]
-    figure = sphere_scene(SpherePanel(group.label, "", tuple(tasks), view, pole))
-    x, y, z = 1.13 * points.T
-    figure.add_scatter3d(
-        x=x, y=y, z=z, mode="text", text=[str(i + 1) for i in range(len(points))], hoverinfo="skip"
-    )
-    exact = "exactly" if share > 0.999 else f"with {share:.0%} of their spread"
-    seed = group.first["settings"].get("seed", 0)
+    figure = sphere_scene(SpherePanel(name, "", tuple(tasks), view, pole))
+    x, y, z = 1.04 * points.T
+    names = [str(index + 1) for index in range(len(points))]
+    figure.add_scatter3d(x=x, y=y, z=z, mode="text", text=names, textposition="top right", hoverinfo="skip")
+    exact = "exactly" if share > 0.999 else f"with {share:.1%} of their spread"
+    seed = record["settings"].get("seed", 0)
     return Plot(
-        f"Task regions of {group.label}, seed {seed}",
+        f"Task regions of {name}, seed {seed}",
         figure,
         f"Three dimensions hold the {len(points)} task centres {exact}. Each region is the cap whose angle is that of "
         f"the task's radius seen from the origin. Mean cosine between centres: {_pair_mean(gram.tolist()):.2f}. "

@@ -9,7 +9,7 @@ from gplasc.report.drawing import ROWS, drawn_groups, folded
 from gplasc.report.groups import Panel, phase_seconds
 from gplasc.report.section import Part, Section
 from gplasc.report.table import Cell, Table
-from gplasc.report.wording import cut_words, known, show_spread
+from gplasc.report.wording import known, say_values, show_spread
 from gplasc.results.aggregate import spread
 
 
@@ -47,13 +47,12 @@ def time(panels: Sequence[Panel]) -> Section | None:
                 )
             )
         totals = [sum(v or 0.0 for v in column) for column in zip(*(s.y for s in series), strict=True)]
-        words = "; ".join(f"{label} {total:.3g}" for label, total in zip(labels, totals, strict=True))
         chart = Chart(
             "Seconds per run by phase",
             "",
             "seconds",
             tuple(series),
-            cut_words(f"Seconds in all: {words}."),
+            f"Seconds in all: {say_values(zip(labels, totals, strict=True))}.",
             kind="stack",
             name=f"time-{panel.name}",
         )

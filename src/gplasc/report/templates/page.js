@@ -31,7 +31,7 @@
       layout.dragmode = false; // a finger that scrolls must not zoom
       layout.margin = { l: 44, r: 12, t: 14, b: 36 };
       for (const name of ["xaxis", "yaxis"]) {
-        const axis = Object.assign({ gridcolor: rule, zerolinecolor: rule, linecolor: ink, fixedrange: true }, layout[name]);
+        const axis = Object.assign({ gridcolor: rule, zerolinecolor: rule, linecolor: ink, fixedrange: true, ticks: "outside", ticklen: 4, tickcolor: "rgba(0,0,0,0)" }, layout[name]);
         if (axis.title) axis.title = Object.assign({ font: { size: 12.5 }, standoff: 8 }, axis.title);
         layout[name] = axis;
       }
