@@ -67,10 +67,9 @@ def class_budgets(counts: Tensor, budget: int) -> Tensor:
     budget = min(budget, int(counts.sum()))
     ideal = counts.double() * budget / counts.sum()
     given = torch.minimum(ideal.long().clamp(min=1), counts)
-    while (
-        int(given.sum()) > budget
-    ):  # the 1s for small classes are paid for by those that have most beyond their due
-        given[int((given - ideal).masked_fill(given == 0, -torch.inf).argmax())] -= 1
+    least = 1 if budget >= len(counts) else 0
+    while int(given.sum()) > budget:  # the 1s of small classes are paid for by the larger ones
+        given[int((given - ideal).masked_fill(given <= least, -torch.inf).argmax())] -= 1
     while int(given.sum()) < budget:
         given[int((ideal - given).masked_fill(given >= counts, -torch.inf).argmax())] += 1
     return given
