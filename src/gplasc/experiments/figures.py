@@ -39,7 +39,7 @@ def curves(experiment: Experiment, entries: Sequence[Entry], statement: str, fol
                 ax.errorbar(
                     places,
                     [e.spread.mean for e in found],
-                    [e.spread.std if e.spread.count > 1 else 0.0 for e in found],
+                    [e.spread.std if e.spread.count > 1 else float("nan") for e in found],
                     color=color(i),
                     marker=marker(i),
                     markersize=4,
@@ -83,7 +83,7 @@ def bars(experiment: Experiment, entries: Sequence[Entry], statement: str, folde
             found = [e for e in entries if (e.stream, e.measure) == (stream, measure) and e.spread.count]
             places = [rows.index(e.row) for e in found]
             means = [e.spread.mean for e in found]
-            spans = [e.spread.std if e.spread.count > 1 else 0.0 for e in found]
+            spans = [e.spread.std if e.spread.count > 1 else float("nan") for e in found]
             ax.barh(
                 places, means, 0.7, xerr=spans, color=color(0), error_kw={"elinewidth": 0.8, "capsize": 2}
             )

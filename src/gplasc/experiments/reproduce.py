@@ -13,6 +13,7 @@ from gplasc.experiments.grid import Cell, expand, load_experiment
 from gplasc.experiments.summary import Entry, scale_statement, summarise_cells
 from gplasc.experiments.tables import print_tables, write_tables
 from gplasc.experiments.views import find_view
+from gplasc.report.style import require
 from gplasc.results.restore import Restored, restore
 from gplasc.streams import Stream
 from gplasc.sweep.job import Executor, Job, Outcome
@@ -80,6 +81,9 @@ def reproduce(
     experiment = load_experiment(name)
     cells = expand(experiment, scale, seeds, only=only, methods=methods)
     statement = scale_statement(scale, cells)
+    view = find_view(experiment.view)
+    if view.draws:
+        require("matplotlib")
     if overview is not None:
         overview.say(f"{name}: {experiment.title}\n{statement}")
     executor = executor or Processes(1 if experiment.single else workers, threads)
@@ -94,8 +98,8 @@ def reproduce(
         streams[key] = run.stream
         return run
 
-    view = find_view(experiment.view)
     values = view.measure(experiment, cells, records, open_run)
+    experiment = experiment.model_copy(update={"notes": (*experiment.notes, *view.remarks())})
     entries = summarise_cells(experiment, cells, values)
     folder = out / name
     files = [

@@ -123,11 +123,10 @@ def print_tables(
     notes = Footnotes()
     measures = _measures(entries)
     for stream in _streams(entries):
-        table = Table(
-            title=f"{experiment.name} on {stream} ({scale_tag(entries)}): {_metric(experiment, measures)}",
-            title_justify="left",
-            title_style="bold",
-        )
+        # Not the table's own title, which would be broken to the width of the table.
+        title = f"{experiment.name} on {stream} ({scale_tag(entries)}): {_metric(experiment, measures)}"
+        console.print(title, highlight=False, markup=False, style="bold")
+        table = Table()
         table.add_column("buffer", justify="right")
         table.add_column("")
         for measure in measures:

@@ -29,6 +29,12 @@ Records = Mapping[str, dict[str, Any]]
 class View(Protocol):
     """A way to look at an experiment's runs."""
 
+    draws: bool
+    """Whether there are figures, so that a missing drawing library is found before the runs are computed."""
+
+    def remarks(self) -> list[str]:
+        """Return what was found out while measuring and belongs under the table."""
+
     def measure(
         self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
     ) -> Values:
@@ -45,6 +51,11 @@ class Metrics:
 
     def __init__(self, picture: figures.Picture | None = None) -> None:
         self._picture = picture
+        self.draws = picture is not None
+
+    def remarks(self) -> list[str]:
+        """Return nothing."""
+        return []
 
     def measure(
         self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
@@ -65,6 +76,12 @@ class Metrics:
 
 class Time:
     """Seconds for each task, evaluation excluded, and for all."""
+
+    draws = False
+
+    def remarks(self) -> list[str]:
+        """Return nothing."""
+        return []
 
     def measure(
         self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
@@ -95,6 +112,18 @@ class Overlaps:
     """Overlap of the tasks' feature densities: mean and largest over pairs, and the pairs the grid names."""
 
     found: dict[tuple[str, int], TaskOverlap] = field(default_factory=dict)
+    draws: bool = True
+
+    def remarks(self) -> list[str]:
+        """Return the error of the integrals, and how much of the features the projection shows."""
+        if not self.found:
+            return []
+        error = max(float(found.error.max()) for found in self.found.values())
+        kept = sorted(found.explained for found in self.found.values())
+        return [
+            f"standard error of the Monte-Carlo integral of a pair of tasks: at most {error:.4f}",
+            f"the three axes hold {kept[0]:.0%} to {kept[-1]:.0%} of the variance of the features",
+        ]
 
     def measure(
         self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
@@ -155,6 +184,11 @@ class Embeddings:
     """One class of each task: t-SNE of the first seed, silhouettes of all."""
 
     chosen: dict[str, tuple[Tensor, Tensor, tuple[str, ...]]] = field(default_factory=dict)
+    draws: bool = True
+
+    def remarks(self) -> list[str]:
+        """Return nothing."""
+        return []
 
     def measure(
         self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore

@@ -1,0 +1,132 @@
+"""The grids as data: complete beside the published tables, sharing runs, and narrowed as the user asks."""
+
+import pytest
+
+from gplasc.errors import UserError
+from gplasc.experiments import is_grid, list_experiments
+from gplasc.experiments.grid import SEEDS, expand, grid_names, load_experiment, stand_in
+from gplasc.methods import list_methods
+from gplasc.reference import published
+from gplasc.streams.catalogue import find_stream
+from gplasc.streams.synthetic import parse
+
+NAMES = [
+    "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",
+    "ablation-distillation", "ablation-task-number", "ablation-buffer", "ablation-range-loss", "sensitivity",
+    "overlap", "tsne", "time", "digits",
+]  # fmt: skip
+
+
+def ids(name: str, scale: str = "paper", **narrow) -> set[str]:
+    return {cell.run_id for cell in expand(load_experiment(name), scale, (0,), **narrow)}
+
+
+def test_every_name_is_there():
+    assert set(grid_names()) == set(NAMES)
+    assert {"toy", "theory", *NAMES} == set(list_experiments())
+    assert all(list_experiments().values())
+    assert is_grid("overlap")
+    assert not is_grid("toy")
+    with pytest.raises(UserError, match="did you mean overlap"):
+        is_grid("overlaps")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", ["paper", "cpu", "smoke"])
+def test_every_grid_has_complete_settings(name, scale):
+    experiment = load_experiment(name)
+    cells = expand(experiment, scale)
+    assert len(cells) % len(SEEDS[scale]) == 0
+    assert {cell.row.method for cell in cells} <= set(list_methods())
+    for cell in cells:
+        config = cell.resolved.config
+        assert config.scale == scale
+        if scale == "smoke" and cell.stream != "seq-digits":
+            assert config.stream.startswith("synthetic:"), "smoke scale must need no data"
+        else:
+            assert config.stream == cell.stream
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if load_experiment(n).published])
+def test_grids_cover_their_published_tables_and_nothing_else(name):
+    experiment = load_experiment(name)
+    ours = {
+        (cell.row.name, cell.stream, cell.buffer, scenario)
+        for cell in expand(experiment, "paper", (0,))
+        for scenario in experiment.scenarios
+    }
+    tables = {experiment.published_table(scenario) for scenario in experiment.scenarios}
+    theirs = {
+        (number.row, number.stream, number.buffer or 200, number.scenario or scenario)
+        for table in tables
+        for number in published(table)
+        for scenario in experiment.scenarios
+    }
+    assert theirs <= ours
+    if name not in ("overlap", "ablation-range-loss"):  # whose published side lacks numbers or a scenario
+        assert ours == theirs
+
+
+def test_stand_ins_have_the_shape_of_the_real_streams():
+    streams = {stream for name in NAMES for stream in load_experiment(name).streams}
+    for stream in streams - {"seq-digits"}:
+        info, _ = find_stream(stream)
+        other = stand_in(stream)
+        shape = parse(other.stream.partition(":")[2])
+        assert (shape.tasks, shape.classes, shape.channels) == (
+            info.tasks,
+            info.classes_per_task,
+            info.channels,
+        )
+        assert (shape.size == info.image_size) != bool(other.reduced), "a reduced size must be said"
+    assert stand_in("seq-digits") is None
+
+
+def test_grids_share_runs():
+    main = ids("table-accuracy")
+    assert ids("table-forgetting") <= main
+    assert ids("time") <= main
+    assert ids("ablation-range-loss", only=["hinge"]) <= main
+    assert ids("ablation-components", only=["co2l", "co2l+gplasc"]) <= main
+    assert ids("table-replay", only=["er", "der", "icarl"]) <= main
+    assert ids("ablation-task-number", only=["expected tasks = known", "co2l", "seq-cifar*"]) <= main
+    assert ids("tsne") <= ids("overlap")
+    assert ids("sensitivity", only=["margin = 0.15", "seq-cifar10"]) <= main
+
+
+def test_presets_of_the_real_stream_hold_at_smoke_scale():
+    (cell,) = expand(load_experiment("ablation-components"), "smoke", only=["co2l+gplasc"])
+    assert cell.resolved.config.options["gplasc"]["margin"] == 0.15
+    assert cell.stand_in is not None
+    assert cell.column == "seq-cifar10 200"
+
+
+def test_what_is_set_reaches_the_run():
+    cells = {cell.row.name: cell for cell in expand(load_experiment("ablation-components"), "cpu", (7,))}
+    options = cells["r2scl only"].resolved.config.options["gplasc"]
+    assert (options["lambda_distill"], options["lambda_range"]) == (0.0, 1.0)
+    options = cells["distill only"].resolved.config.options["gplasc"]
+    assert (options["lambda_distill"], options["lambda_range"], options["lambda_position"]) == (1.0, 0.0, 0.0)
+    assert {cell.resolved.config.seed for cell in cells.values()} == {7}
+    oracle = next(c for c in expand(load_experiment("overlap"), "cpu", (0,)) if c.row.name == "oracle")
+    assert (oracle.resolved.config.buffer, oracle.buffer) == (50_000, 200)
+
+
+def test_narrowing():
+    experiment = load_experiment("table-accuracy")
+    cells = expand(experiment, "cpu", (0, 1), only=["seq-cifar10", "200"], methods=["co2l"])
+    assert {(c.row.name, c.stream, c.buffer) for c in cells} == {
+        ("co2l", "seq-cifar10", 200),
+        ("co2l+gplasc", "seq-cifar10", 200),
+    }
+    assert len(cells) == 4
+    assert len(expand(experiment, "cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
+    assert {c.row.group for c in expand(load_experiment("sensitivity"), "cpu", (0,), only=["margin"])} == {
+        "margin"
+    }
+    with pytest.raises(UserError, match="did you mean 'seq-cifar10'"):
+        expand(experiment, "cpu", only=["seq-cifr10"])
+    with pytest.raises(UserError, match="has no method 'supcon'"):
+        expand(experiment, "cpu", methods=["supcon"])
+    with pytest.raises(UserError, match="nothing of table-accuracy is left"):
+        expand(experiment, "cpu", only=["seq-tinyimagenet"], methods=["gem"])
