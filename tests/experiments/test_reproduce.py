@@ -8,7 +8,6 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.experiments import forecast as forecasts
 from gplasc.experiments import grid, run_experiment, views
 from gplasc.experiments.grid import StandIn, expand, load_experiment
 from gplasc.experiments.reproduce import jobs_of, preview, reproduce
@@ -16,6 +15,7 @@ from gplasc.experiments.summary import Measure, scale_statement, summarise_cells
 from gplasc.experiments.tables import Footnotes, cell_lines, csv_text, markdown
 from gplasc.learning.progress import Quiet
 from gplasc.learning.run import execute
+from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import Outcome
 
 CIL = Measure("final_accuracy", "class-IL", scenario="class_il")
@@ -243,7 +243,7 @@ def rows_of_text(text):
 def test_dry_run_counts_and_estimates(small, tmp_path):
     cells = expand(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
     jobs = jobs_of(cells, tmp_path, None, "cpu")
-    found = forecasts.forecast(jobs)
+    found = forecast(jobs)
     assert (found.total, found.complete, found.cut_off) == (4, 0, 0)
     assert found.seconds > 0
     assert found.sources == {"from a few measured steps": 4}
@@ -251,12 +251,12 @@ def test_dry_run_counts_and_estimates(small, tmp_path):
     record = execute(jobs[0].resolved, out=tmp_path, display=Quiet(), device="cpu").record
     jobs[2].folder.mkdir()
     (jobs[2].folder / "checkpoint-000000001.pt").touch()
-    found = forecasts.forecast(jobs)
+    found = forecast(jobs)
     assert (found.total, found.complete, found.cut_off, found.remaining) == (4, 1, 1, 3)
     assert found.sources["as long as complete runs of the same kind"] == 1
-    only_same = forecasts.forecast(jobs[:2])
+    only_same = forecast(jobs[:2])
     assert only_same.seconds == pytest.approx(record["seconds"])
-    none = forecasts.forecast(jobs, budget=0.0)
+    none = forecast(jobs, budget=0.0)
     assert "time for the other 2: unknown" in none.text(1)
     text = preview("ablation-components", scale="smoke", out=tmp_path, only=["co2l"], workers=2, device="cpu")
     assert "1 runs, 1 complete" in text

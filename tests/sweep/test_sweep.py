@@ -1,5 +1,6 @@
 """Sweeps with real processes: complete runs skipped, failures isolated, cut-off runs continued, Ctrl-C obeyed."""
 
+import csv
 import io
 import json
 import os
@@ -223,6 +224,32 @@ def test_a_grid_is_the_product_of_its_axes():
         expand({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
     with pytest.raises(UserError, match="did you mean"):
         expand({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
+
+
+def test_the_table_of_a_sweep(tmp_path, capsys):
+    words = ["sweep", "--stream", STREAM, "--method", "finetune", "--scale", "smoke", "--buffer", "9"]
+    words += ["--set", "model.encoder=small", "--grid", "train.lr=0.1,1e30", "--seeds", "0", "1"]
+    words += ["--workers", "2", "--threads", "1", "--device", "cpu", "--out", str(tmp_path), "--quiet"]
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--dry-run"])
+    assert caught.value.code == 0
+    assert "4 runs, 0 complete" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 1, "a failing run must be seen by scripts"
+    captured = capsys.readouterr()
+    assert captured.err.count("1 failed: the term 'ce' is") == 2
+    (path,) = tmp_path.glob("sweep-*/table.csv")
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [(row["train.lr"], row["seed"], bool(row["error"])) for row in rows] == [
+        ("0.1", "0", False),
+        ("0.1", "1", False),
+        ("1e+30", "0", True),
+        ("1e+30", "1", True),
+    ]
+    accuracy = [float(row["final_accuracy_class_il"]) for row in rows[:2]]
+    assert f"{sum(accuracy) / 2:.2f} ± " in captured.out
 
 
 def test_workers_and_threads_are_checked():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gplasc.config import Scale
-from gplasc.experiments.forecast import forecast
 from gplasc.experiments.grid import Cell, expand, load_experiment
 from gplasc.experiments.summary import Entry, scale_statement, summarise_cells
 from gplasc.experiments.tables import print_tables, write_tables
@@ -16,8 +14,9 @@ from gplasc.experiments.views import find_view
 from gplasc.report.style import require
 from gplasc.results.restore import Restored, restore
 from gplasc.streams import Stream
+from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import Executor, Job, Outcome
-from gplasc.sweep.overview import Overview
+from gplasc.sweep.overview import Overview, print_failures
 from gplasc.sweep.processes import Processes
 from gplasc.sweep.sweep import sweep
 
@@ -111,14 +110,3 @@ def reproduce(
     print_failures(failed)
     print(f"written: {', '.join(str(path) for path in files)}")
     return Reproduced(entries, files, failed)
-
-
-def print_failures(failed: Sequence[Outcome]) -> None:
-    """List the runs that failed, those with the same error together."""
-    by_error: dict[str, list[str]] = {}
-    for outcome in failed:
-        by_error.setdefault(outcome.error or "", []).append(outcome.job.label)
-    for error, labels in by_error.items():
-        print(f"gplasc: {len(labels)} failed: {error}", file=sys.stderr)
-        for label in labels:
-            print(f"  {label}", file=sys.stderr)

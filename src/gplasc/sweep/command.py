@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gplasc.experiments.forecast import forecast
-from gplasc.experiments.reproduce import print_failures
 from gplasc.files import write_atomic
 from gplasc.results.aggregate import spread
+from gplasc.sweep.forecast import forecast
 from gplasc.sweep.grid import Point, expand, parse_axes, text
 from gplasc.sweep.job import Executor, Job, Outcome
-from gplasc.sweep.overview import Overview
+from gplasc.sweep.overview import Overview, print_failures
 from gplasc.sweep.processes import Processes
 from gplasc.sweep.sweep import sweep
 

@@ -198,6 +198,17 @@ def describe(outcome: Outcome) -> str:
     )
 
 
+def print_failures(failed: Sequence[Outcome]) -> None:
+    """List the runs that failed, those with the same error together."""
+    by_error: dict[str, list[str]] = {}
+    for outcome in failed:
+        by_error.setdefault(outcome.error or "", []).append(outcome.job.label)
+    for error, labels in by_error.items():
+        print(f"gplasc: {len(labels)} failed: {error}", file=sys.stderr)
+        for label in labels:
+            print(f"  {label}", file=sys.stderr)
+
+
 def overview(quiet: bool = False) -> Overview | None:
     """Return what fits where standard error goes; None shows nothing."""
     if quiet:
