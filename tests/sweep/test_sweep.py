@@ -17,6 +17,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.progress import Moment, Quiet
 from gplasc.learning.run import Interrupted, execute
+from gplasc.results.folder import FolderLock
 from gplasc.sweep.grid import expand, parse_axes
 from gplasc.sweep.job import Job, Outcome
 from gplasc.sweep.overview import Live, Plain, describe
@@ -125,6 +126,27 @@ def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path):
     logs = [path.read_text() for path in (tmp_path / "cut").glob("*/log.txt")]
     assert len(logs) == 2
     assert all("continuing co2l" in text for text in logs)
+
+
+def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
+    words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path, epochs=2000)]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    while len(list(tmp_path.glob("*/terms.jsonl"))) < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 30
+    for folder in {path.parent for path in tmp_path.glob("*/terms.jsonl")}:
+        while True:
+            try:
+                FolderLock(folder).release()
+                break
+            except UserError:  # the run is still alive
+                assert time.monotonic() < end, "the run goes on without anybody waiting for it"
+                time.sleep(0.05)
+        assert list(folder.glob("checkpoint-*.pt"))
+        assert not (folder / "record.json").exists()
 
 
 class Hanging:

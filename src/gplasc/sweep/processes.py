@@ -25,6 +25,8 @@ from gplasc.results.folder import read_record
 from gplasc.sweep.job import Job, Listener, Outcome
 
 LOG = "log.txt"
+# Imported once by the fork server; torch's optimisers import torch._dynamo, which takes seconds, when first used.
+_PRELOADED = ("torch._dynamo", "gplasc.learning.run", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
 _REPORT_EVERY = 0.5  # seconds between two reports of a run
 
 
@@ -39,7 +41,7 @@ class Processes:
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
-            self._context.set_forkserver_preload(["__main__", __name__, "gplasc.learning.run"])
+            self._context.set_forkserver_preload(["__main__", __name__, *_PRELOADED])
         self._waiters = ThreadPoolExecutor(workers, thread_name_prefix="run")
         # Processes are started and reaped under one lock: multiprocessing reaps the children of other threads
         # whenever one is started, and two threads that reap the same child would lose its exit code.
