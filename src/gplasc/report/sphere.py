@@ -322,13 +322,13 @@ def _coordinates(points: Array) -> dict[str, Any]:
     return {"x": x, "y": y, "z": z}
 
 
-def _cap_grid(cap: Cap, height: float, rings: int = 12, count: int = 61) -> tuple[Array, Array, Array]:
-    """The cap as a grid of points for a surface, lifted a little so that it lies on the ball."""
+def _cap_grid(cap: Cap, rings: int = 8, count: int = 49) -> dict[str, Any]:
+    """The cap as a grid of points for a surface that lies on the ball."""
     circles = [
         cap_boundary(Cap(cap.axis, angle), count) for angle in np.linspace(1e-3, cap.half_angle, rings)
     ]
-    grid = height * np.stack(circles)
-    return grid[..., 0], grid[..., 1], grid[..., 2]
+    grid = np.stack(circles).astype(np.float32)
+    return {"x": grid[..., 0], "y": grid[..., 1], "z": grid[..., 2]}
 
 
 def sphere_scene(panel: SpherePanel) -> Any:
@@ -341,16 +341,18 @@ def sphere_scene(panel: SpherePanel) -> Any:
 
     whole = np.linspace(0, 2 * np.pi, 49)
     half = np.linspace(0, np.pi, 25)
-    ball = (
-        np.outer(np.cos(whole), np.sin(half)),
-        np.outer(np.sin(whole), np.sin(half)),
-        np.outer(np.ones(49), np.cos(half)),
-    )
+    ball = 0.985 * np.stack(
+        [
+            np.outer(np.cos(whole), np.sin(half)),
+            np.outer(np.sin(whole), np.sin(half)),
+            np.outer(np.ones(49), np.cos(half)),
+        ]
+    ).astype(np.float32)
     traces: list[Any] = [
         go.Surface(
-            x=0.985 * ball[0],
-            y=0.985 * ball[1],
-            z=0.985 * ball[2],
+            x=ball[0],
+            y=ball[1],
+            z=ball[2],
             colorscale=[[0, "#EEF1F4"], [1, "#EEF1F4"]],
             showscale=False,
             opacity=0.5,
@@ -358,7 +360,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
             lighting={"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0},
         ),
         go.Scatter3d(
-            **_coordinates(_lines(_graticule(panel.pole))),
+            **_coordinates(_lines(_graticule(panel.pole, count=91))),
             mode="lines",
             line={"color": "#9AA3AD", "width": 1.5},
             hoverinfo="skip",
@@ -367,12 +369,9 @@ def sphere_scene(panel: SpherePanel) -> Any:
     for task in panel.tasks:
         if task.cap is None:
             continue
-        x, y, z = _cap_grid(task.cap, 1.0)
         traces.append(
             go.Surface(
-                x=x,
-                y=y,
-                z=z,
+                **_cap_grid(task.cap),
                 colorscale=[[0, task.color], [1, task.color]],
                 showscale=False,
                 opacity=0.16,
@@ -382,7 +381,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
         )
         traces.append(
             go.Scatter3d(
-                **_coordinates(1.004 * cap_boundary(task.cap)),
+                **_coordinates(1.004 * cap_boundary(task.cap, 91)),
                 mode="lines",
                 line={"color": task.color, "width": 4},
                 hoverinfo="skip",
@@ -411,7 +410,8 @@ def sphere_scene(panel: SpherePanel) -> Any:
             )
         )
     frames = []
-    for number, moment in enumerate(moments):
+    still = all(len(task.history) == 1 for task in panel.tasks)  # nothing moves: no film
+    for number, moment in enumerate(() if still else moments):
         data = []
         for index in range(len(panel.tasks)):
             data.append(go.Scatter3d(**_coordinates(1.01 * _points_at(panel, index, moment))))
@@ -420,7 +420,6 @@ def sphere_scene(panel: SpherePanel) -> Any:
     jump = {"mode": "immediate", "transition": {"duration": 0}, "frame": {"duration": 0, "redraw": True}}
     play = {"fromcurrent": False, "transition": {"duration": 0}, "frame": {"duration": 120, "redraw": True}}
     several = len(panel.tasks) > 1
-    still = all(len(task.history) == 1 for task in panel.tasks)  # nothing moves: no film
     steps = [
         {
             "args": [[str(number)], jump],
@@ -483,7 +482,7 @@ def sphere_scene(panel: SpherePanel) -> Any:
             }
         ],
     )
-    return go.Figure(data=traces, layout=layout, frames=[] if still else frames)
+    return go.Figure(data=traces, layout=layout, frames=frames)
 
 
 _PAGE = """<!doctype html>

@@ -13,8 +13,10 @@ from gplasc.results.aggregate import Difference, Spread
 def show_spread(value: Spread, digits: int = 2) -> str:
     """Mean and standard deviation; a dash when no run has the number.
 
-    >>> show_spread(Spread(1.0, 0.5, 3)), show_spread(Spread(2.0, math.nan, 1)), show_spread(spread([]))
-    ('1.00 ± 0.50', '2.00', '–')
+    >>> show_spread(Spread(1.0, 0.5, 3)), show_spread(Spread(2.0, math.nan, 1))
+    ('1.00 ± 0.50', '2.00')
+    >>> show_spread(Spread(math.nan, math.nan, 0))
+    '–'
     """
     if not math.isfinite(value.mean):
         return "–"

@@ -13,6 +13,8 @@ from gplasc.report.section import Block, Part, Section
 from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import spread
 
+COSINE_CELLS = 5_000
+"""Entries of cosine matrices that the page shows at most."""
 SPHERES = 6
 """Spheres to turn: browsers allow a page about sixteen of them."""
 
@@ -51,7 +53,7 @@ _DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
 def geometry(panels: Sequence[Panel]) -> Section | None:
     """Where the tasks lie on the sphere, over the course of learning."""
     parts = []
-    spheres = 0
+    spheres, room = 0, COSINE_CELLS
     for panel in panels:
         styles = line_styles(panel)
         charts: list[Block] = []
@@ -93,7 +95,9 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
             found = _spheres(panel)
             charts += found
             spheres += len(found)
-        charts += _cosine_maps(panel)
+        maps = _cosine_maps(panel, room)
+        charts += maps
+        room -= sum(len(heat.rows) * len(heat.columns) for heat in maps) // 2
         parts.append(Part(panel.title, tuple(charts), say_limit(panel, LINES), folded=folded(panels)))
     if not parts:
         return None
@@ -122,25 +126,27 @@ def _spheres(panel: Panel) -> list[Plot]:
     return [sphere] if sphere is not None else []
 
 
-def _cosine_maps(panel: Panel) -> list[Block]:
-    maps: list[Block] = []
-    for group in panel.groups[:24]:
+def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
+    """The cosines between task centres at the end, mean over seeds, of the best groups: at most `room` entries."""
+    maps: list[HeatMap] = []
+    for group in drawn_groups(panel, LINES):
         last = group.geometry(group.num_tasks - 1, "center_cosines")
         size = group.num_tasks
-        if not last or size < 2 or size > 20 or any(len(m) != size for m in last):
+        room -= size * (size - 1) // 2
+        if not last or size < 2 or room < 0 or any(len(m) != size for m in last):
             continue
-        count = len(last)
-        mean = tuple(
-            tuple(sum(float(m[i][j]) for m in last) / count if i != j else None for j in range(size))
-            for i in range(size)
-        )
+        # Both halves are the same; the diagonal is 1.
+        rows = [
+            [sum(float(m[i][j]) for m in last) / len(last) if j < i else None for j in range(size - 1)]
+            for i in range(1, size)
+        ]
         tasks = tuple(str(task + 1) for task in range(size))
         maps.append(
             HeatMap(
                 f"{group.label}: centre cosines",
-                tasks,
-                tasks,
-                mean,
+                tasks[1:],
+                tasks[:-1],
+                tuple(tuple(row) for row in rows),
                 corner="task",
                 top=1.0,
                 signed=True,

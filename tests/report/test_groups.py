@@ -1,0 +1,93 @@
+import math
+
+import pytest
+
+from gplasc.errors import UserError
+from gplasc.report.groups import make_panels, mean_matrix
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group(make_record) -> None:
+    records = [make_record(seed=seed) for seed in (2, 0, 1)] + [make_record("er")]
+    (panel,) = make_panels(records)
+    assert [group.label for group in panel.groups] == ["co2l", "er"]
+    assert [r["settings"]["seed"] for r in panel.groups[0].records] == [0, 1, 2]
+
+
+def test_a_run_given_twice_counts_once(make_record) -> None:
+    (panel,) = make_panels([make_record(), make_record()])
+    assert len(panel.groups[0].records) == 1
+
+
+def test_streams_scales_memories_and_divisions_into_tasks_are_panels_of_their_own(make_record) -> None:
+    records = [
+        make_record(),
+        make_record(stream="seq-cifar100"),
+        make_record(scale="paper"),
+        make_record(buffer=500),
+        make_record(tasks=4),
+    ]
+    panels = make_panels(records)
+    assert len(panels) == 5
+    assert len({panel.title for panel in panels}) == 5
+    assert len({panel.name for panel in panels}) == 5
+
+
+def test_variants_are_named_by_the_setting_that_tells_them_apart(make_record) -> None:
+    records = [make_record(settings={"train": {"lr": lr, "milestones": [60, 75]}}) for lr in (1.0, 0.5)]
+    (panel,) = make_panels(records)
+    assert [group.label for group in panel.groups] == ["co2l, lr 0.5", "co2l, lr 1.0"]
+
+
+def test_gain_is_the_mean_difference_over_common_seeds(make_record) -> None:
+    records = [make_record(seed=seed, accuracy=40) for seed in range(4)]
+    records += [make_record("co2l", ("gplasc",), seed=seed, accuracy=50) for seed in range(1, 6)]
+    (panel,) = make_panels(records)
+    (comparison,) = panel.comparisons
+    assert comparison.unlike == ()
+    slow = []
+    for plain in records[:4]:
+        for other in records[4:]:
+            if plain["settings"]["seed"] == other["settings"]["seed"]:
+                of = [r["metrics"]["task_il"]["final_accuracy"] for r in (plain, other)]
+                slow.append(of[1] - of[0])
+    gain = comparison.difference("task_il", "final_accuracy")
+    assert gain.count == len(slow) == 3
+    assert gain.mean == pytest.approx(sum(slow) / 3)
+    assert gain.low <= gain.mean <= gain.high
+    assert comparison.overhead().mean == pytest.approx(2.0)
+
+
+def test_the_nearest_base_is_taken_and_its_other_settings_are_told(make_record) -> None:
+    far = make_record(settings={"train": {"lr": 0.9, "milestones": [1]}})
+    near = make_record(settings={"train": {"lr": 0.2, "milestones": [60, 75]}})
+    (panel,) = make_panels([far, near, make_record("co2l", ("gplasc",)), make_record("er", ("gplasc",))])
+    (comparison,) = panel.comparisons  # er has no base here
+    assert comparison.base.first is near
+    assert comparison.unlike == ("train.lr",)
+
+
+def test_times_of_different_machines_are_not_compared(make_record) -> None:
+    records = [make_record(), make_record("co2l", ("gplasc",))]
+    records[1]["environment"]["device"] = "another"
+    (panel,) = make_panels(records)
+    assert panel.comparisons[0].overhead().count == 0
+
+
+def test_missing_numbers_are_left_out(make_record) -> None:
+    records = [make_record(seed=seed) for seed in range(3)]
+    records[0]["metrics"]["class_il"]["forgetting"] = math.nan
+    records[1]["metrics"]["class_il"]["forgetting"] = None
+    (panel,) = make_panels(records)
+    value = panel.groups[0].spread("class_il", "forgetting")
+    assert value.count == 1
+    assert value.mean == records[2]["metrics"]["class_il"]["forgetting"]
+    assert mean_matrix([[[math.nan, 1.0]], [[3.0, None]]]) == [[3.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("broken", "lacks"), [({}, "settings"), ({"matrix": {"class_il": []}}, "matrix.task_il")]
+)
+def test_what_is_no_record_is_named(make_record, broken, lacks) -> None:
+    record = make_record() | broken if broken else {"run_id": "abc"}
+    with pytest.raises(UserError, match=lacks):
+        make_panels([record])

@@ -1,0 +1,330 @@
+import csv
+import math
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gplasc.cli import main
+from gplasc.errors import UserError
+from gplasc.report.chart import HeatMap, Picture
+from gplasc.report.page import (
+    build_report,
+    report_sections,
+    script_json,
+    write_figures,
+    write_report,
+    write_tables,
+)
+from gplasc.report.section import Part, Section
+from gplasc.report.table import Table
+from gplasc.results.folder import write_record
+
+VOID = {"meta", "link", "img", "br", "input"}
+
+
+class Outline(HTMLParser):
+    """Reads a page strictly: every element is closed in order; collects headings, ids, links and tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.addresses: list[str] = []
+        self.scripts = 0
+        self.tables = self.captions = self.headers_without_scope = 0
+        self.words = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if values.get("id"):
+            self.ids.append(str(values["id"]))
+        if (values.get("href") or "").startswith("#"):
+            self.links.append(str(values["href"])[1:])
+        self.addresses += [str(values[name]) for name in ("src", "href", "action") if values.get(name)]
+        self.scripts += tag == "script"
+        self.tables += tag == "table"
+        self.captions += tag == "caption"
+        self.headers_without_scope += tag == "th" and "scope" not in values
+        assert not any(name.startswith("on") for name in values)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.words += data
+
+
+def grid(make_record: Any, seeds: int = 3, **more: Any) -> list[dict[str, Any]]:
+    return [
+        make_record(method, plugins, seed=seed, **more)
+        for method in ("co2l", "er")
+        for plugins in ((), ("gplasc",))
+        for seed in range(seeds)
+    ]
+
+
+def read(records: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[str, Outline]:
+    text = build_report(records, folder / "report.html", **more).read_text(encoding="utf-8")
+    return text, Outline(text)
+
+
+def test_page_has_every_section_and_asks_nobody(make_record, tmp_path: Path) -> None:
+    text, outline = read(grid(make_record), tmp_path, title="My runs")
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
+    assert titles == [
+        "Summary", "Beside the paper", "Accuracy by task", "Forgetting", "Accuracy matrices",
+        "Geometry of the features", "Time", "Deviations", "Settings", "Provenance",
+    ]  # fmt: skip
+    assert all(address.startswith(("#", "data:")) for address in outline.addresses)
+    assert "default-src 'none'" in text
+    assert text.count("plotly.js v") == 1
+    assert len(text) < 8_000_000
+    assert "<title>My runs</title>" in text
+
+
+def test_page_is_structured_for_screen_readers(make_record, tmp_path: Path) -> None:
+    text, outline = read(grid(make_record), tmp_path)
+    assert outline.headings[0] == 1
+    assert outline.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(outline.headings, outline.headings[1:], strict=False))
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert set(outline.links) <= set(outline.ids)
+    assert outline.tables == outline.captions > 10
+    assert outline.headers_without_scope == 0
+    assert 'class="skip"' in text
+    plots = re.findall(r'<div class="plot[^>]*>', text)
+    assert plots
+    for plot in plots:
+        described = re.search(r'aria-describedby="([^"]*)"', plot)
+        assert described is not None
+        assert re.search(rf'<figcaption id="{described[1]}">[^<]{{10,}}', text)
+
+
+def test_hostile_names_and_missing_numbers_stay_text(hostile_records, tmp_path: Path) -> None:
+    clean = [r | {"stream": r["stream"] | {"class_names": ["a"], "notes": []}} for r in hostile_records]
+    text, outline = read(hostile_records, tmp_path, title="<script>x</script>")
+    assert "<script>window" not in text
+    assert "<img src=x" not in text
+    assert "window.hacked=1" in outline.words  # shown, not run
+    assert outline.scripts == read(clean, tmp_path)[1].scripts
+    assert "NaN" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_one_run_is_enough(make_record, tmp_path: Path, tasks: int) -> None:
+    text, outline = read([make_record(tasks=tasks)], tmp_path)
+    assert "1 run of 1 configuration" in outline.words
+    assert " gain" not in re.sub(r"<p>.*?</p>", "", text.split("Summary</h2>")[1].split("<h2")[0])
+
+
+def test_different_streams_stand_apart(make_record, tmp_path: Path) -> None:
+    _, outline = read([*grid(make_record), make_record(stream="seq-digits", tasks=5)], tmp_path)
+    assert outline.words.count("seq-digits, memory 200, cpu scale") > 3
+
+
+def test_the_same_settings_with_all_numbers_missing(make_record, tmp_path: Path) -> None:
+    record = make_record()
+    for scenario in ("class_il", "task_il"):
+        record["metrics"][scenario] = dict.fromkeys(record["metrics"][scenario], math.nan)
+        record["matrix"][scenario] = [[math.nan] * 3] * 3
+    record["geometry"] = []
+    record["timings"] = []
+    _, outline = read([record], tmp_path)
+    assert "–" in outline.words
+
+
+def cells_of(table: Table, column: str) -> list[str]:
+    return [row[table.columns.index(column)].text for row in table.cells]
+
+
+def paper_tables(records: list[dict[str, Any]]) -> list[Table]:
+    return [
+        block
+        for section in report_sections(records)
+        if section.title == "Beside the paper"
+        for block in section.all_blocks()
+        if isinstance(block, Table)
+    ]
+
+
+def test_only_paper_scale_is_measured_against_the_paper(make_record) -> None:
+    from gplasc.reference import lookup
+
+    (small,) = paper_tables(grid(make_record, scale="cpu"))
+    assert set(cells_of(small, "ours − paper")) == {"–"}
+    assert "cpu scale" in small.note
+    (full,) = paper_tables(grid(make_record, scale="paper"))
+    assert full.note == ""
+    at = next(
+        i
+        for i, row in enumerate(full.cells)
+        if [c.text for c in row[:3]] == ["co2l+gplasc", "class-IL final accuracy", "tab:acc_result"]
+    )
+    published = lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il")
+    base = lookup("acc_result", "co2l", stream="seq-cifar10", buffer=200, scenario="class_il")
+    assert published is not None
+    assert base is not None
+    ours = float(cells_of(full, "ours, paper scale")[at].split(" ")[0])
+    gap = float(cells_of(full, "ours − paper")[at].replace("−", "-"))
+    assert gap == pytest.approx(ours - published.mean, abs=0.011)
+    assert cells_of(full, "the paper")[at] == str(published)
+    assert float(cells_of(full, "the paper's gain")[at]) == pytest.approx(
+        published.mean - base.mean, abs=0.006
+    )
+
+
+def test_streams_without_published_numbers_have_no_such_section(make_record) -> None:
+    assert paper_tables(grid(make_record, stream="seq-digits")) == []
+
+
+def test_a_setting_varied_alone_is_drawn(make_record) -> None:
+    rates = (0.01, 0.1, 1.0)
+    records = [
+        make_record(seed=seed, settings={"train": {"lr": lr, "milestones": [60, 75]}}, accuracy=50 + 10 * lr)
+        for lr in rates
+        for seed in (0, 1)
+    ]
+    (section,) = [s for s in report_sections(records) if s.title == "Effect of settings"]
+    chart = section.all_blocks()[0]
+    assert chart.series[0].x == rates
+    assert chart.log_x
+    expected = [
+        sum(r["metrics"]["class_il"]["final_accuracy"] for r in records[i : i + 2]) / 2 for i in (0, 2, 4)
+    ]
+    assert chart.series[0].y == pytest.approx(expected)
+
+
+def test_extra_sections_stand_after_the_summary(make_record, tmp_path: Path) -> None:
+    from gplasc.report import style
+
+    with style.paper_style():
+        from matplotlib.figure import Figure
+
+        drawn = Figure(figsize=(1, 1))
+    extra = Section(
+        "Overlap",
+        (
+            HeatMap("overlap <i>", ("a",), ("b",), ((0.5,),), top=1.0),
+            Picture("t-SNE", drawn, "one class each"),
+        ),
+        text="First.\n\nSecond <b>.",
+        parts=(Part("more", (Table("t", ("a",), (("1",),)),)),),
+    )
+    text, outline = read([make_record()], tmp_path, extra=[extra, extra])
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
+    assert titles[:3] == ["Summary", "Overlap", "Overlap"]
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert "<p>Second &lt;b&gt;.</p>" in text
+    assert 'alt="one class each"' in text
+    alone, _ = read([], tmp_path, extra=[Section("Only this", text="words")])
+    assert "plotly.js v" not in alone
+
+
+def test_500_runs_are_quick_and_small(make_record, tmp_path: Path) -> None:
+    records = [
+        make_record(method, plugins, seed=seed, stream=stream, buffer=buffer, tasks=tasks)
+        for stream, tasks in (("seq-cifar10", 5), ("seq-cifar100", 10), ("seq-tinyimagenet", 20))
+        for buffer in (200, 500)
+        for method in ("co2l", "cclis", "cila", "er", "der", "gem", "gss", "gcr", "icarl")
+        for plugins in ((), ("gplasc",))
+        for seed in range(5)
+    ][:500]
+    assert len(records) == 500
+    start = time.perf_counter()
+    path = build_report(records, tmp_path / "report.html")
+    assert time.perf_counter() - start < 30
+    assert path.stat().st_size < 8_000_000
+
+
+def test_100_variants_in_one_panel_are_drawn_in_part_and_listed_in_full(make_record, tmp_path: Path) -> None:
+    records = [make_record(settings={"train": {"lr": 0.01 * i, "milestones": [i]}}) for i in range(1, 101)]
+    text, outline = read(records, tmp_path)
+    assert "16 best of 100" in outline.words
+    summary = text.split("<table>")[1].split("</table>")[0]
+    assert summary.count("<tr>") == 101
+
+
+def test_nothing_to_report_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no complete run"):
+        build_report([], tmp_path / "report.html")
+    with pytest.raises(UserError, match="no complete run in"):
+        write_report([tmp_path], tmp_path / "report.html")
+    with pytest.raises(UserError, match="no folder"):
+        write_report([tmp_path / "missing"], tmp_path / "report.html")
+
+
+def test_tables_and_figures_as_files(make_record, tmp_path: Path) -> None:
+    sections = report_sections(grid(make_record, seeds=1))
+    written = write_tables(sections, tmp_path)
+    assert {path.suffix for path in written} == {".md", ".tex", ".csv"}
+    assert len({path.name for path in written}) == len(written)
+    assert "| co2l+gplasc |" in (tmp_path / "summary-seq-cifar10-200-cpu.md").read_text()
+    few = [
+        Section("s", section.all_blocks()[-1:])
+        for section in sections
+        if section.title in ("Summary", "Accuracy matrices")
+    ]
+    drawn = write_figures(few, tmp_path / "figures", (".svg", ".pdf"))
+    assert {path.suffix for path in drawn} == {".svg", ".pdf"}
+    assert len(drawn) == 4
+
+
+def test_command_writes_page_tables_and_figures(make_record, tmp_path: Path, capsys) -> None:
+    records = [make_record(seed=seed) for seed in (0, 1)]
+    for record in records:
+        write_record_in = tmp_path / "runs" / record["run_id"]
+        write_record_in.mkdir(parents=True)
+        write_record(write_record_in, record)
+    page, tables = tmp_path / "page.html", tmp_path / "tables"
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(tmp_path / "runs"), "-o", str(page), "--tables", str(tables)])
+    assert end.value.code == 0
+    assert page.exists()
+    assert str(page) in capsys.readouterr().out
+    with (tables / "metrics.csv").open() as file:
+        values = {
+            row["seed"]: float(row["value"])
+            for row in csv.DictReader(file)
+            if (row["scenario"], row["metric"]) == ("class_il", "forgetting")
+        }
+    assert values == {str(r["settings"]["seed"]): r["metrics"]["class_il"]["forgetting"] for r in records}
+    with (tables / "matrices.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 2 * 2 * 6
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(tmp_path / "nowhere")])
+    assert end.value.code == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_missing_package_is_named(make_record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UserError, match=r"pip install 'gplasc\[report\]'"):
+        build_report([make_record()], tmp_path / "report.html")
+
+
+def test_command_line_starts_without_the_drawing_packages() -> None:
+    code = "import sys, gplasc.cli; print(any(m in sys.modules for m in ('plotly', 'matplotlib', 'jinja2')))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
+
+
+def test_script_json_cannot_end_its_element() -> None:
+    text = script_json({"a": "</script><!--\u2028"})
+    assert "<" not in text
+    assert "\u2028" not in text
