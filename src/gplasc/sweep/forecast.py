@@ -79,7 +79,7 @@ def forecast(jobs: Sequence[Job], *, budget: float = BUDGET) -> Forecast:
             try:
                 cost = measure_cost(job.resolved, data_dir=job.data_dir, device=job.device)
             except UserError as error:
-                problems.append(f"not measured: {job.row} on {job.column}: {error}")
+                problems.append(str(error))
                 unmeasured += same
                 continue
             seconds += cost.seconds * len(same)
@@ -92,7 +92,8 @@ def forecast(jobs: Sequence[Job], *, budget: float = BUDGET) -> Forecast:
         if similar:
             seconds += sum(similar) / len(similar)
             sources["as long as other methods measured on the same stream"] += 1
-    return Forecast(len(jobs), len(complete), cut_off, seconds, sources, tuple(dict.fromkeys(problems)))
+    said = tuple(f"could not be measured: {problem}" for problem in dict.fromkeys(problems))
+    return Forecast(len(jobs), len(complete), cut_off, seconds, sources, said)
 
 
 def _kind(config: Config) -> tuple[object, ...]:
