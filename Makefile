@@ -11,7 +11,9 @@ help:
 	@echo "make clean  remove .venv and caches"
 
 demo: .venv/installed-report
-	$(BIN)/gplasc reproduce toy --out runs/demo
+	$(BIN)/gplasc reproduce digits --methods co2l --seeds 0 --workers 2 --out runs/demo
+	$(BIN)/gplasc report runs/demo --out runs/demo/report.html --title "Ten digits in five tasks: Co2L with and without GPLASC"
+	@echo "The page with the pictures: runs/demo/report.html"
 
 test: .venv/installed-dev
 	$(BIN)/ruff format --check .

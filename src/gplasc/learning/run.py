@@ -21,7 +21,7 @@ from gplasc.learning import checkpoint
 from gplasc.learning.learner import Learner
 from gplasc.learning.progress import Display, Moment, duration
 from gplasc.learning.progress import display as open_display
-from gplasc.results.folder import TERMS, WEIGHTS, FolderLock, TermLog, read_record, write_record
+from gplasc.results.folder import TERMS, WEIGHTS, TermLog, held, read_record, write_record
 from gplasc.results.record import build_record
 from gplasc.streams import Stream, open_stream
 
@@ -104,9 +104,8 @@ def execute(
         if (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
             return Result(record, folder)
-        lock = FolderLock(folder)
-        try:
-            if (record := read_record(folder)) is not None:  # another process finished it while we waited
+        with held(folder):
+            if (record := read_record(folder)) is not None:  # another process has just finished it
                 return Result(record, folder)
             stream = stream or open_configured_stream(resolved, data_dir)
             keeper = Keeper(
@@ -121,8 +120,6 @@ def execute(
             write_record(folder, record)
             checkpoint.delete_all(folder)
             return Result(record, folder)
-        finally:
-            lock.release()
     finally:
         display.close()
 

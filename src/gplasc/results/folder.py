@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
+from gplasc.lock import Held, locked
 
 RECORD = "record.json"
 TERMS = "terms.jsonl"
@@ -31,41 +33,21 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
     write_atomic(folder / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-class FolderLock:
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
     """Hold a run's folder; a second process is refused, a killed one leaves nothing behind."""
-
-    def __init__(self, folder: Path) -> None:
+    with ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file: IO[str] = (folder / "lock").open("a+")
+            stack.enter_context(locked(folder / "lock", wait=False))
+        except Held:
+            raise UserError(
+                f"another process is working on the run in {folder}; wait for it, or stop it before you continue"
+            ) from None
         except OSError as error:
             raise UserError(
                 f"the folder {folder} cannot be written ({error.strerror}); choose another with --out"
             ) from None
-        if not _try_lock(self._file):
-            self._file.close()
-            raise UserError(
-                f"another process is working on the run in {folder}; wait for it, or stop it before you continue"
-            )
-
-    def release(self) -> None:
-        """Let others in."""
-        self._file.close()
-
-
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        yield
 
 
 class TermLog:

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from gplasc.errors import UserError
-from gplasc.streams.lock import locked
+from gplasc.lock import locked
 
 _CHUNK = 1 << 20
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gplasc.errors import UserError
+from gplasc.lock import locked
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.lock import locked
 from gplasc.streams.storage import MappedImages
 
 IMAGE_SUFFIXES = frozenset(
