@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gplasc.losses.inputs import unit_rows
 from gplasc.models.initialise import initialise
 
 
@@ -65,8 +66,3 @@ class Prototypes(nn.Module):
         # The copy is what the graph keeps, so a second forward pass (which normalises in place again)
         # does not invalidate the backward pass of the first.
         return F.linear(z, self.weight.clone())
-
-
-def unit_rows(x: Tensor) -> Tensor:
-    """Rows divided by their length: (N, D) -> (N, D), float32 or better, also under autocast."""
-    return F.normalize(x if x.dtype == torch.float64 else x.float(), dim=1)

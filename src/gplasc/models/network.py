@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from gplasc.losses.inputs import unit_rows
 from gplasc.models.encoder import Encoder
-from gplasc.models.heads import unit_rows
 
 
 class Outputs:
