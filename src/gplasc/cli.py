@@ -99,6 +99,8 @@ class Run(Settings):
     """Steps between two checkpoints, beside the seconds."""
     tensorboard: bool = False
     """Also write TensorBoard files."""
+    skip_corrupt: bool = False
+    """Leave out images that cannot be decoded, and say which."""
     json: bool = False
     """Print the record as one JSON object on the last line of standard output."""
     quiet: bool = False
@@ -115,6 +117,8 @@ class Run(Settings):
 
         if self.threads:
             torch.set_num_threads(self.threads)
+        if self.skip_corrupt:  # it decides what is learned, so it is a setting
+            self.set = (*self.set, "data.skip_corrupt=true")
         resolved = self.resolve()
         if self.dry_run:
             from gplasc.learning.cost import estimate_cost
@@ -342,6 +346,8 @@ class Data:
     """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
     out: Path | None = None
     """With show: the picture to write."""
+    skip_corrupt: bool = False
+    """With check: leave out images that cannot be decoded, and say which."""
 
     def main(self) -> int:
         """Run the command."""
@@ -359,7 +365,7 @@ class Data:
         elif self.action == "show":
             commands.show_data(self.name, self.out or Path(f"{self.name}.png"), self.data_dir)
         else:
-            return 0 if commands.check_data(self.name, self.data_dir) else 1
+            return 0 if commands.check_data(self.name, self.data_dir, skip_corrupt=self.skip_corrupt) else 1
         return 0
 
 

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 import torch
 
@@ -53,7 +55,10 @@ def test_geometry_of_a_perfect_arrangement():
         means.append(
             torch.stack([wanted.center_norm * vertex + sign * wanted.radius * side for sign in (1, -1)])
         )
-    found = diagnose(means, means, k=wanted.k - 1e-9, vertices=vertices)
+    slack = dataclasses.replace(wanted, k=wanted.k - 1e-9)
+    found = diagnose(means, means, region=slack, vertices=vertices, last_step={"center_norm": 0.5})
+    assert found["last_step"] == {"center_norm": 0.5}
+    assert found["theory"]["radius"] == wanted.radius
     assert found["center_norm"] == pytest.approx([wanted.center_norm] * 3)
     assert found["radius"] == pytest.approx([wanted.radius] * 3)
     assert found["vertex_cosine"] == pytest.approx([1.0] * 3)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from gplasc.geometry import Region
 
 
 def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
@@ -15,12 +18,18 @@ def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
 
 
 def diagnose(
-    means: list[Tensor], learned: list[Tensor], k: float | None = None, vertices: Tensor | None = None
+    means: list[Tensor],
+    learned: list[Tensor],
+    *,
+    region: Region | None = None,
+    vertices: Tensor | None = None,
+    last_step: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Describe the geometry of the tasks seen so far.
 
     means: class means (C_t, D) of each task now; learned: the same as they were when the task had just been learned;
-    k: the threshold of the current task and vertices (K, D) the prepared centres, both None without GPLASC.
+    region: what the theory says of the current task's region, vertices: (K, D) the prepared centres, last_step: what
+    the plug-in's terms saw in the last step of training (share of active pairs, ...); all None without GPLASC.
 
     The radius is the root mean square distance of a task's class means from their centre; drift is the distance a class
     mean has moved since its task was learned.
@@ -38,9 +47,12 @@ def diagnose(
         found = vertices[: len(centres)].to(directions)
         result["vertex_cosine"] = (directions * found).sum(1).tolist()
         result["etf_cosine"] = -1.0 / (len(vertices) - 1) if len(vertices) > 1 else None
-    if k is not None:
+    if region is not None:
+        result["theory"] = {"radius": region.radius, "center_norm": region.center_norm}
         current = normalize(means[-1], dim=1)
         pairs = (current @ current.T)[~torch.eye(len(current), dtype=torch.bool, device=current.device)]
-        result["threshold"] = k
-        result["pairs_below_threshold"] = (pairs < k).float().mean().item() if len(pairs) else 0.0
+        result["threshold"] = region.k
+        result["pairs_below_threshold"] = (pairs < region.k).float().mean().item() if len(pairs) else 0.0
+    if last_step is not None:
+        result["last_step"] = dict(last_step)
     return result

@@ -108,6 +108,8 @@ def execute(
             if (record := read_record(folder)) is not None:  # another process has just finished it
                 return Result(record, folder)
             stream = stream or open_configured_stream(resolved, data_dir)
+            for note in stream.notes:
+                display.say(note)
             keeper = Keeper(
                 folder, display, save_every=save_every, save_steps=save_steps, tensorboard=tensorboard
             )

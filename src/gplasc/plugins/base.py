@@ -28,5 +28,5 @@ class Plugin(Component[SettingsType]):
         return {}
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
-        """Return what the geometry report should show: ``threshold`` and ``vertices`` of the current task."""
+        """Return what the geometry of the current task should be compared with, as arguments of `diagnose`."""
         return {}

@@ -169,10 +169,14 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         return terms
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
-        """Return the threshold of the task and the prepared centres."""
+        """Return what the theory says of the task, the prepared centres, and what the terms saw last."""
         if self.settings.space != "feature":
-            return {}
-        return {"k": self.criterion.region(ctx.task.index).k, "vertices": self.criterion.vertices.cpu()}
+            return {"last_step": self.criterion.report()}
+        return {
+            "region": self.criterion.region(ctx.task.index),
+            "vertices": self.criterion.vertices.cpu(),
+            "last_step": self.criterion.report(),
+        }
 
     def _contrastive(self, ctx: Context) -> bool:
         return "projection" in ctx.method.heads

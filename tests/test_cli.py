@@ -1,0 +1,143 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gplasc.cli import main
+
+ROOT = Path(__file__).parent.parent
+TINY = ["--stream", "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4", "--scale", "smoke"]
+SMALL = ["--set", "model.encoder=small", "--set", "model.features=signed", "--buffer", "6", "--threads", "1"]
+
+
+def call(*words):
+    with pytest.raises(SystemExit) as caught:
+        main(list(words))
+    return caught.value.code
+
+
+def test_help_and_list_import_nothing_heavy():
+    heavy = ("torch", "numpy", "sklearn", "matplotlib", "plotly", "PIL", "pooch")
+    for words in (["--help"], ["list"]):
+        code = (
+            "import sys\nfrom gplasc.cli import main\n"
+            f"try:\n    main({words!r})\nexcept SystemExit as end:\n    assert end.code == 0, end.code\n"
+            f"assert not [name for name in {heavy!r} if name in sys.modules], 'heavy imports'"
+        )
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stderr
+
+
+def test_list_shows_everything(capsys):
+    assert call("list", "--json") == 0
+    groups = json.loads(capsys.readouterr().out)
+    assert set(groups["methods"]) == set(
+        "finetune joint er icarl gem agem gss fdr der derpp gcr supcon co2l cila cclis".split()
+    )
+    assert set(groups["plug-ins"]) == {"gplasc"}
+    assert {
+        "seq-digits",
+        "seq-cifar10",
+        "seq-cifar100",
+        "seq-tinyimagenet",
+        "cub200",
+        "imagenet-r",
+        "imagenet-a",
+    } < set(groups["streams"])
+    assert {"toy", "theory"} < set(groups["experiments"])
+    assert all(text for entries in groups.values() for text in entries.values())
+
+
+def test_json_is_the_last_line_of_standard_output(tmp_path, capsys):
+    assert call("run", *TINY, *SMALL, "--plugin", "gplasc", "--out", str(tmp_path), "--json") == 0
+    captured = capsys.readouterr()
+    record = json.loads(captured.out.splitlines()[-1])
+    assert record["metrics"]["class_il"]["final_accuracy"] >= 0
+    assert "task 2/2 learned" in captured.err
+
+
+def test_tables_for_people(tmp_path, capsys):
+    assert call("run", *TINY, *SMALL, "--out", str(tmp_path), "--quiet") == 0
+    assert "final accuracy" in capsys.readouterr().out
+    assert call("show", "co2l", "--plugin", "gplasc") == 0
+    shown = capsys.readouterr().out
+    assert "departures from the paper" in shown
+    assert "gplasc.margin" in shown
+
+
+def test_toml_round_trip(tmp_path, capsys):
+    assert call("show", *TINY, *SMALL[:-2], "--plugin", "gplasc", "--seed", "3", "--toml") == 0
+    path = tmp_path / "settings.toml"
+    path.write_text(capsys.readouterr().out)
+    assert call("show", "--config", str(path), "--toml") == 0
+    assert capsys.readouterr().out == path.read_text()
+    assert call("show", "--config", str(path), "--seed", "4", "--toml") == 0
+    assert "seed = 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--method", "coco2l"], "did you mean 'co2l'"),
+        (["run", "--stream", "seq-cifar11"], "seq-cifar10"),
+        (["run", "--plugin", "gplas"], "did you mean 'gplasc'"),
+        (["run", "--set", "train.lr=-1"], "greater than 0"),
+        (["run", "--set", "nonsense"], "name=value"),
+        (["run", "--method", "./nowhere.py"], "does not exist"),
+        (["run", "--stream", "folder:/nowhere"], "/nowhere"),
+        (["run", "--config", "/nowhere.toml"], "does not exist"),
+        (["data", "path"], "needs the name of a stream"),
+        (["data", "path", "nothing"], "nothing"),
+        (["reproduce", "nothing"], "nothing"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(words, said, capsys, tmp_path):
+    if words[0] == "run":
+        words = [*words, "--out", str(tmp_path), "--scale", "smoke"]
+    assert call(*words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert error.startswith("gplasc: ")
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_tensorboard_files(tmp_path):
+    pytest.importorskip("tensorboard")
+    assert call("run", *TINY, *SMALL, "--out", str(tmp_path), "--quiet", "--json", "--tensorboard") == 0
+    assert list(tmp_path.glob("*/events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [
+        ("/nowhere/python3", "was not found; install Python 3.10 or newer"),
+        ("old", "Python 3.10 or newer is needed"),
+        ("bare", "has no venv module"),
+    ],
+)
+def test_set_up_without_python_or_venv_is_a_sentence(python, said, tmp_path):
+    """A stand-in for python that is too old, or has no venv."""
+    if not python.startswith("/"):
+        script = tmp_path / python
+        # The script asks three things in turn: whether it exists, whether it is new enough, whether it has venv.
+        fails = "sys.version_info" if python == "old" else "ensurepip"
+        script.write_text(
+            f'#!/bin/sh\ncase "$*" in *{fails}*) exit 1;; *-V*) echo Python 3.8;; esac\nexit 0\n'
+        )
+        script.chmod(0o755)
+        python = str(script)
+    found = subprocess.run(
+        ["sh", str(ROOT / "scripts" / "install"), "dev"],
+        env={"PYTHON": python, "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 1
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+    assert not (tmp_path / ".venv").exists()
