@@ -17,7 +17,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.progress import Moment, Quiet
 from gplasc.learning.run import Interrupted, execute
-from gplasc.results.folder import FolderLock
+from gplasc.results.folder import held
 from gplasc.sweep.grid import expand, parse_axes
 from gplasc.sweep.job import Job, Outcome
 from gplasc.sweep.overview import Live, Plain, describe
@@ -140,7 +140,8 @@ def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
     for folder in {path.parent for path in tmp_path.glob("*/terms.jsonl")}:
         while True:
             try:
-                FolderLock(folder).release()
+                with held(folder):
+                    pass
                 break
             except UserError:  # the run is still alive
                 assert time.monotonic() < end, "the run goes on without anybody waiting for it"
