@@ -20,7 +20,9 @@ from gplasc.results.restore import restore
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("run", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--data-dir", type=Path)

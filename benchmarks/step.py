@@ -3,8 +3,8 @@
     python benchmarks/step.py                    # both widths
     python benchmarks/step.py --width 64 --batch 64 --rounds 8
 
-Measured alternately on ready data, in the second task (previous model and memory are there), so that both sides of a ratio
-see the same noise of the machine; the ratio of medians is printed.
+Measured alternately on ready data, in the second task (previous model and memory are there), so that both sides of
+a ratio see the same noise of the machine; the median of the rounds' ratios is printed.
 """
 
 import argparse
@@ -23,8 +23,15 @@ STREAM = "synthetic:tasks=2,classes=2,size=32,channels=3,train={train},test=4"
 
 def ready(method: str, plugins: tuple[str, ...], width: int, batch: int) -> tuple[Learner, object]:
     """Return a learner in its second task and a batch of it, a tenth of which is memory."""
-    settings = {"model.width": width, "train.batch": batch, "data.images_per_class": None, "data.test_images_per_class": None}
-    config = resolve(STREAM.format(train=batch), method, plugins, buffer=batch // 8, scale="paper", settings=settings).config
+    settings = {
+        "model.width": width,
+        "train.batch": batch,
+        "data.images_per_class": None,
+        "data.test_images_per_class": None,
+    }
+    config = resolve(
+        STREAM.format(train=batch), method, plugins, buffer=batch // 8, scale="paper", settings=settings
+    ).config
     learner = Learner(config, open_stream(config.stream))
     learner.enter(learner.stream[0])
     learner.method.end_task(learner.ctx)
@@ -80,7 +87,9 @@ def measure(width: int, batch: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--width", type=int, nargs="*", default=[16, 64])
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=8)

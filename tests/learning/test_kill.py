@@ -24,7 +24,13 @@ SAME = ("weights_sha256", "memory_sha256", "matrix", "metrics", "geometry", "ste
 def processes():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["gplasc.cli", "gplasc.learning.run", "gplasc.methods.cclis", "gplasc.plugins.gplasc", "gplasc.streams.synthetic"]
+        [
+            "gplasc.cli",
+            "gplasc.learning.run",
+            "gplasc.methods.cclis",
+            "gplasc.plugins.gplasc",
+            "gplasc.streams.synthetic",
+        ]
     )
     return context
 
@@ -104,7 +110,7 @@ def test_killed_and_resumed_equals_uninterrupted(method, plugin, processes, tmp_
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_polite_signal_saves_first(number, processes, tmp_path):
-    words = command("co2l", "gplasc", tmp_path) + ["--set", "train.epochs=500"]
+    words = [*command("co2l", "gplasc", tmp_path), "--set", "train.epochs=500"]
     words[words.index("--save-steps") + 1] = "100000"
     process = start(processes, words)
     while not list(tmp_path.glob("*/terms.jsonl")):
@@ -117,7 +123,7 @@ def test_a_polite_signal_saves_first(number, processes, tmp_path):
 
 
 def test_a_second_process_is_refused(processes, tmp_path, capsys):
-    words = command("co2l", "", tmp_path) + ["--set", "train.epochs=2000"]
+    words = [*command("co2l", "", tmp_path), "--set", "train.epochs=2000"]
     process = start(processes, words)
     while not list(tmp_path.glob("*/terms.jsonl")):
         assert process.is_alive()

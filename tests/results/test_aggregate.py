@@ -22,8 +22,8 @@ def test_only_common_seeds_are_paired():
 
 
 def test_interval_covers_the_mean_and_shrinks_with_more_pairs():
-    few = paired_difference({i: 0.0 for i in range(4)}, {i: float(i % 2) for i in range(4)})
-    many = paired_difference({i: 0.0 for i in range(400)}, {i: float(i % 2) for i in range(400)})
+    few = paired_difference(dict.fromkeys(range(4), 0.0), {i: float(i % 2) for i in range(4)})
+    many = paired_difference(dict.fromkeys(range(400), 0.0), {i: float(i % 2) for i in range(400)})
     assert few.low <= few.mean <= few.high
     assert many.high - many.low < few.high - few.low
 
