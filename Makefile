@@ -19,7 +19,7 @@ test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The stamp is younger than what it was made from, so a second call installs nothing.
 .venv/installed-%: pyproject.toml constraints.txt scripts/install

@@ -241,6 +241,10 @@ class GPLASC(nn.Module):
                 self._inspect(lowest, task)
         return {name: float(value) for name, value in self._seen.items()}
 
+    def load_report(self, report: Mapping[str, float]) -> None:
+        """Take back what `report` returned, so that a resumed run can still tell of the step before it."""
+        self._seen = dict(report)
+
     def get_extra_state(self) -> dict[str, Any]:
         """Settings and class counts, as plain values that torch.load(weights_only=True) accepts."""
         return copy.deepcopy({name: getattr(self, name) for name in _SETTINGS})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -128,6 +129,14 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
         return {"gplasc": self.criterion}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the terms saw last: a run that is cut off before its evaluation still reports it."""
+        return {"report": self.criterion.report()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what the terms saw last."""
+        self.criterion.load_report(state["report"])
 
     def parts(self, batch: Batch, own: list[Part], ctx: Context) -> list[Part]:
         """Ask for two views of the current samples and for past samples, where the method does not forward them."""
