@@ -165,17 +165,7 @@ class Contrastive(Method[ContrastiveType]):
 
     def end_task(self, ctx: Context) -> None:
         """Shrink the old classes to their quotas and fill the memory with the task just learned."""
-        choose = random_choice(ctx.random["memory"])
-        ctx.remember(
-            *balanced_update(
-                ctx.memory,
-                ctx.task.train.y,
-                num_old_tasks=ctx.task.index,
-                generator=ctx.random["memory"],
-                choose_old=choose,
-                choose_new=choose,
-            )
-        )
+        remember_balanced(ctx)
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Train a linear classifier on the frozen encoder."""
@@ -258,3 +248,17 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     if len(y) == 0:
         return logits.float().sum() * 0.0
     return torch.nn.functional.cross_entropy(logits.float(), y)
+
+
+def remember_balanced(ctx: Context) -> None:
+    """Shrink the old classes in the memory to Co2L's quotas and fill it with the task just learned, at random."""
+    choose = random_choice(ctx.random["memory"])
+    old, new = balanced_update(
+        ctx.memory,
+        ctx.task.train.y,
+        num_old_tasks=ctx.task.index,
+        generator=ctx.random["memory"],
+        choose_old=choose,
+        choose_new=choose,
+    )
+    ctx.remember(old, new)

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from gplasc.config import Settings
 from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
-from gplasc.memory.balanced import balanced_update, random_choice
-from gplasc.methods.base import Classifying, Part, cross_entropy
+from gplasc.methods.base import Classifying, Part, cross_entropy, remember_balanced
 from gplasc.models import Outputs
 from gplasc.quadratic import minimise_non_negative
 
@@ -70,17 +69,7 @@ class GEM(Classifying[GEMSettings]):
 
     def end_task(self, ctx: Context) -> None:
         """Keep random samples, equally many of each class."""
-        choose = random_choice(ctx.random["memory"])
-        ctx.remember(
-            *balanced_update(
-                ctx.memory,
-                ctx.task.train.y,
-                num_old_tasks=ctx.task.index,
-                generator=ctx.random["memory"],
-                choose_old=choose,
-                choose_new=choose,
-            )
-        )
+        remember_balanced(ctx)
 
 
 def satisfy(gradient: Tensor, constraints: Tensor, *, margin: float, ridge: float) -> Tensor:

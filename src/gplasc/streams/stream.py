@@ -32,7 +32,8 @@ class Samples:
 
         Of a memory-mapped split only a bounded number of pages stays resident, however often this is called.
         """
-        taken = Samples(self.x[index], self.y[index])
+        rows = index.nonzero().flatten() if index.dtype == torch.bool else index
+        taken = Samples(self.x.index_select(0, rows), self.y.index_select(0, rows))
         if self.mapping is not None:
             self.mapping.touched(taken.x.numel())
         return taken
