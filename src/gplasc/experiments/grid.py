@@ -55,6 +55,8 @@ class Experiment(Settings):
     figure: str = Field("", description="where it stands in the paper")
     view: Literal["table", "curves", "bars", "overlap", "tsne", "time"] = "table"
     metric: str = "final_accuracy"
+    also: tuple[str, ...] = ()
+    """Further metrics, each with columns of its own."""
     scenarios: tuple[str, ...] = ("class_il", "task_il")
     lower_is_better: bool = False
     published: str | dict[str, str] | None = Field(None, description="a published table, or one a scenario")

@@ -117,9 +117,14 @@ def summarise_cells(experiment: Experiment, cells: Sequence[Cell], values: Value
 
 
 def default_measures(experiment: Experiment) -> list[Measure]:
-    """Return what a table of metrics measures: the metric in each scenario."""
+    """Return what a table of metrics measures: the metric in each scenario, then further ones."""
     titles = {"class_il": "class-IL", "task_il": "task-IL"}
-    return [Measure(experiment.metric, titles[s], scenario=s) for s in experiment.scenarios]
+    measures = [Measure(experiment.metric, titles[s], scenario=s) for s in experiment.scenarios]
+    for name in experiment.also:
+        measures += [
+            Measure(name, f"{titles[s]} {name.replace('_', ' ')}", scenario=s) for s in experiment.scenarios
+        ]
+    return measures
 
 
 def scale_statement(scale: Scale, cells: Iterable[Cell]) -> str:

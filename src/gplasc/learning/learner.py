@@ -297,9 +297,8 @@ class Learner:
 
     def pool_size(self, task: int) -> int:
         """Return how many samples an epoch of a task visits."""
-        if self.method.pool == "everything":
-            return sum(len(self.stream[index].train) for index in range(task + 1))
-        remembered = self.config.buffer if task and self.method.pool != "current" else 0
+        past = sum(len(self.stream[index].train) for index in range(task))
+        remembered = {"everything": past, "current": 0}.get(self.method.pool, min(self.config.buffer, past))
         return len(self.stream[task].train) + remembered
 
     def steps_of(self, task: int) -> int:
