@@ -77,7 +77,8 @@ class Plain:
         """Write a line."""
         self._moments.pop(outcome.job.run_id, None)
         self._ended += 1
-        if outcome.state != "already":
+        begun = outcome.state != "interrupted" or outcome.seconds > 0
+        if outcome.state != "already" and begun:
             self.say(f"[{self._ended}/{self._total}] {describe(outcome)}")
 
     def say(self, text: str) -> None:
