@@ -322,13 +322,31 @@ def _coordinates(points: Array) -> dict[str, Any]:
     return {"x": x, "y": y, "z": z}
 
 
-def _cap_grid(cap: Cap, rings: int = 8, count: int = 49) -> dict[str, Any]:
-    """The cap as a grid of points for a surface that lies on the ball."""
-    circles = [
-        cap_boundary(Cap(cap.axis, angle), count) for angle in np.linspace(1e-3, cap.half_angle, rings)
-    ]
-    grid = np.stack(circles).astype(np.float32)
-    return {"x": grid[..., 0], "y": grid[..., 1], "z": grid[..., 2]}
+def _mesh(grid: Array) -> dict[str, Any]:
+    """Points (rows, columns, 3) and the triangles between them as plotly takes them.
+
+    A mesh, because plotly refines every surface to many times the points given, which takes seconds for each.
+    """
+    rows, columns = grid.shape[:2]
+    corner = np.arange(rows * columns).reshape(rows, columns)[:-1, :-1].ravel()
+    first = np.stack([corner, corner + 1, corner + columns])
+    second = np.stack([corner + 1, corner + columns + 1, corner + columns])
+    triangles = np.concatenate([first, second], axis=1).astype(np.int32)
+    return _coordinates(grid.reshape(-1, 3)) | dict(zip("ijk", triangles, strict=True))
+
+
+def _cap_grid(cap: Cap, rings: int = 8, count: int = 49) -> Array:
+    """Points (rings, count, 3) on the cap."""
+    angles = np.linspace(1e-3, cap.half_angle, rings)
+    return np.stack([cap_boundary(Cap(cap.axis, angle), count) for angle in angles])
+
+
+def _ball_grid(size: float) -> Array:
+    """Points (25, 49, 3) on a ball."""
+    half, whole = np.meshgrid(np.linspace(0, np.pi, 25), np.linspace(0, 2 * np.pi, 49), indexing="ij")
+    return size * np.stack(
+        [np.cos(whole) * np.sin(half), np.sin(whole) * np.sin(half), np.cos(half)], axis=-1
+    )
 
 
 def sphere_scene(panel: SpherePanel) -> Any:
@@ -339,26 +357,9 @@ def sphere_scene(panel: SpherePanel) -> Any:
     style.require("plotly")
     import plotly.graph_objects as go
 
-    whole = np.linspace(0, 2 * np.pi, 49)
-    half = np.linspace(0, np.pi, 25)
-    ball = 0.985 * np.stack(
-        [
-            np.outer(np.cos(whole), np.sin(half)),
-            np.outer(np.sin(whole), np.sin(half)),
-            np.outer(np.ones(49), np.cos(half)),
-        ]
-    ).astype(np.float32)
+    plain = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0}
     traces: list[Any] = [
-        go.Surface(
-            x=ball[0],
-            y=ball[1],
-            z=ball[2],
-            colorscale=[[0, "#EEF1F4"], [1, "#EEF1F4"]],
-            showscale=False,
-            opacity=0.5,
-            hoverinfo="skip",
-            lighting={"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0},
-        ),
+        go.Mesh3d(**_mesh(_ball_grid(0.985)), color="#EEF1F4", opacity=0.5, hoverinfo="skip", lighting=plain),
         go.Scatter3d(
             **_coordinates(_lines(_graticule(panel.pole, count=91))),
             mode="lines",
@@ -370,13 +371,8 @@ def sphere_scene(panel: SpherePanel) -> Any:
         if task.cap is None:
             continue
         traces.append(
-            go.Surface(
-                **_cap_grid(task.cap),
-                colorscale=[[0, task.color], [1, task.color]],
-                showscale=False,
-                opacity=0.16,
-                hoverinfo="skip",
-                lighting={"ambient": 1.0, "diffuse": 0.0, "specular": 0.0},
+            go.Mesh3d(
+                **_mesh(_cap_grid(task.cap)), color=task.color, opacity=0.16, hoverinfo="skip", lighting=plain
             )
         )
         traces.append(

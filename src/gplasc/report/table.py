@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import Literal
 
-Tone = Literal["", "up", "down", "best", "muted"]
+Tone = Literal["", "better", "worse", "best", "muted"]
 
 
 @dataclass(frozen=True)

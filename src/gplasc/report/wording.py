@@ -43,7 +43,7 @@ def tone(value: Difference, *, more_is_better: bool = True) -> Cell:
     text = show_difference(value)
     if not value.count or not math.isfinite(value.low) or value.low <= 0 <= value.high:
         return Cell(text, "muted" if not value.count else "")
-    return Cell(text, "up" if (value.low > 0) == more_is_better else "down")
+    return Cell(text, "better" if (value.low > 0) == more_is_better else "worse")
 
 
 def known(value: float) -> float | None:

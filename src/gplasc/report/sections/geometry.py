@@ -206,7 +206,10 @@ def centre_sphere(record: dict[str, Any], name: str) -> Plot | None:
     x, y, z = 1.04 * points.T
     names = [str(index + 1) for index in range(len(points))]
     figure.add_scatter3d(x=x, y=y, z=z, mode="text", text=names, textposition="top right", hoverinfo="skip")
-    exact = "exactly" if share > 0.999 else f"with {share:.1%} of their spread"
+    if share > 0.999:
+        exact = "exactly"
+    else:
+        exact = f"with {share:.1%} of their spread; regions may overlap here that are apart in all dimensions"
     seed = record["settings"].get("seed", 0)
     return Plot(
         f"Task regions of {name}, seed {seed}",

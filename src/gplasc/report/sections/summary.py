@@ -26,7 +26,7 @@ def summary(panels: Sequence[Panel]) -> Section:
         "Accuracies are percent of the test images, averaged over tasks after the last one: among all classes "
         "seen (class-IL), or among those of the image's own task (task-IL). Each entry is mean ± standard deviation "
         "over n seeds. A gain is the mean difference, seed by seed, to the same method without the plug-in, with its "
-        "bootstrap interval of 95 percent; it is marked where the interval leaves 0 out."
+        "bootstrap interval of 95 percent; ✓ (better) and ✗ (worse) mark those whose interval leaves 0 out."
     )
     return Section("Summary", text=text, parts=tuple(parts), notes=tuple(_unlike_notes(panels)))
 
