@@ -81,7 +81,7 @@ class Probe(Settings):
     """Stage 2: a linear classifier on the frozen encoder."""
 
     mode: Literal["cached", "published"] = "cached"
-    views: int = Field(4, gt=0, description="augmented views of each image that the cached mode computes")
+    views: int = Field(8, gt=0, description="augmented views of each image that the cached mode computes")
     epochs: int = Field(100, gt=0)
     batch: int = Field(256, gt=0)
     lr: float = Field(0.5, gt=0)
