@@ -26,7 +26,7 @@ FLAGS = (
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as session:
-        started = session.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        started = session.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=120_000)
         yield started
         started.close()
 
@@ -38,17 +38,18 @@ def address(hostile_records, tmp_path: Path) -> str:
 
 def until(page: Any, expression: str) -> None:
     """Wait until an expression holds; the page's own policy forbids what playwright does for that."""
-    for _ in range(300):
+    for _ in range(1200):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(100)
-    pytest.fail(f"still not so after 30 seconds: {expression}")
+    pytest.fail(f"still not so after two minutes: {expression}")
 
 
 def visit(browser: Any, address: str, width: int, scheme: str) -> tuple[Any, list[str]]:
     """Open the page, unfold and see all of it; return it and what it should not have done."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, wrongs = context.new_page(), []
+    page.set_default_timeout(120_000)  # machines that test are busy
     page.on("pageerror", lambda error: wrongs.append(f"error: {error}"))
     page.on("console", lambda message: wrongs.append(message.text) if message.type == "error" else None)
     page.on("dialog", lambda dialog: wrongs.append("dialog"))

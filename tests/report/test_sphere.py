@@ -11,6 +11,8 @@ from gplasc.report.sphere import (
     Cap,
     SpherePanel,
     TaskFeatures,
+    _cap_grid,
+    _mesh,
     camera,
     cap_boundary,
     cap_outline,
@@ -142,3 +144,13 @@ def test_missing_drawing_package_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(UserError, match=r"pip install 'gplasc\[report\]'"):
         style.require("matplotlib", "plotly")
+
+
+def test_mesh_covers_its_grid_without_gaps() -> None:
+    """The areas of all triangles add up to the area of the cap, and no triangle reaches past the grid."""
+    cap = Cap(unit([0.3, -0.2, 0.9]), 0.4)
+    mesh = _mesh(_cap_grid(cap, rings=40, count=200))
+    points = np.stack([mesh[axis] for axis in "xyz"], axis=1).astype(float)
+    a, b, c = (points[mesh[corner]] for corner in "ijk")
+    area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
+    assert area == pytest.approx(2 * np.pi * (1 - np.cos(0.4)), rel=1e-3)

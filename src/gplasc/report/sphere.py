@@ -331,11 +331,11 @@ def _mesh(grid: Array) -> dict[str, Any]:
     corner = np.arange(rows * columns).reshape(rows, columns)[:-1, :-1].ravel()
     first = np.stack([corner, corner + 1, corner + columns])
     second = np.stack([corner + 1, corner + columns + 1, corner + columns])
-    triangles = np.concatenate([first, second], axis=1).astype(np.int32)
+    triangles = np.concatenate([first, second], axis=1).astype(np.uint16)  # half the page of int32
     return _coordinates(grid.reshape(-1, 3)) | dict(zip("ijk", triangles, strict=True))
 
 
-def _cap_grid(cap: Cap, rings: int = 8, count: int = 49) -> Array:
+def _cap_grid(cap: Cap, rings: int = 6, count: int = 37) -> Array:
     """Points (rings, count, 3) on the cap."""
     angles = np.linspace(1e-3, cap.half_angle, rings)
     return np.stack([cap_boundary(Cap(cap.axis, angle), count) for angle in angles])

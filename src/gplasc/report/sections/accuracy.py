@@ -11,7 +11,7 @@ from gplasc.report.section import Block, Part, Section
 from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import Spread, spread
 
-MATRIX_CELLS = 30_000
+MATRIX_CELLS = 20_000
 """Entries of accuracy matrices that the page shows at most; the rest is in the CSV tables."""
 
 

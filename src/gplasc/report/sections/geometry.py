@@ -15,7 +15,7 @@ from gplasc.results.aggregate import spread
 
 COSINE_CELLS = 5_000
 """Entries of cosine matrices that the page shows at most."""
-SPHERES = 6
+SPHERES = 4
 """Spheres to turn: browsers allow a page about sixteen of them."""
 
 
