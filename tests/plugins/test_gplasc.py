@@ -133,3 +133,20 @@ def test_frame_depends_on_the_seed_and_is_part_of_the_state(tiny):
     assert torch.equal(frames[0], frames[1])
     assert not torch.equal(frames[0], frames[2])
     assert "gplasc.vertices" in build(tiny("co2l", ("gplasc",))).state_dict()["modules"]
+
+
+@pytest.mark.parametrize("method", ["er", "agem", "derpp"])
+def test_the_running_statistics_are_those_of_the_method_alone(tiny, method):
+    def after_one_step(plugins):
+        learner = second_task(tiny(method, plugins))
+        batch = learner.ctx.pool.take(torch.arange(8))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            learner.step(batch)
+        state = learner.ctx.network.state_dict()
+        return {name: value for name, value in state.items() if "running" in name}
+
+    alone, together = after_one_step(()), after_one_step(("gplasc",))
+    assert alone
+    for name, value in alone.items():
+        assert torch.equal(value, together[name]), name

@@ -150,9 +150,13 @@ class Learner:
         """Take one optimiser step on a batch and return the terms, without waiting for the device."""
         ctx = self.ctx
         own = self.method.parts(batch, ctx)
-        parts = own + [part for plugin in self.plugins for part in plugin.parts(batch, own, ctx)]
+        further = [part for plugin in self.plugins for part in plugin.parts(batch, own, ctx)]
+        parts = own + further
         with ctx.autocast():
-            outs = [ctx.network(part.x) for part in parts]
+            outs = [ctx.network(part.x) for part in own]
+            # Images are evaluated as the method sees them, not in the plug-ins' stronger augmentation.
+            with ctx.network.steady_statistics():
+                outs += [ctx.network(part.x) for part in further]
         terms = dict(self.method.loss(own, outs[: len(own)], ctx))
         for plugin in self.plugins:
             terms |= plugin.loss(parts, outs, ctx)

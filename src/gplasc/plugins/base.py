@@ -20,7 +20,10 @@ class Plugin(Component[SettingsType]):
     """Whether the model after the last task must be kept even if the method does not ask for it."""
 
     def parts(self, batch: Batch, own: list[Part], ctx: Context) -> list[Part]:
-        """Return further parts to forward, given the method's own."""
+        """Return further parts to forward, given the method's own.
+
+        They leave BatchNorm's running statistics alone: those describe the images the method predicts.
+        """
         return []
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:

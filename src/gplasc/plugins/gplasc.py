@@ -84,7 +84,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         "paper leaves the reductions open",
         "position_target='auto': with signed features the target has the length that fits the threshold, so that range "
         "and position can both vanish; with pooled ReLU features it is the paper's unit vertex",
-        "beside a method without projection head, one is added, and SupCon sees two views of the current samples",
+        "beside a method without projection head, one is added, and SupCon sees two views of the current samples; they "
+        "leave BatchNorm's running statistics alone, which would otherwise describe strongly augmented images",
     )
 
     criterion: GPLASC
