@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,11 +13,7 @@ from pydantic import Field, ValidationError
 
 from gplasc.config import Resolved, Scale, Settings, nearest, resolve
 from gplasc.errors import UserError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gplasc.toml import tomllib
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""

@@ -5,7 +5,6 @@ numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``pa
 """
 
 import fnmatch
-import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
@@ -13,10 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gplasc.toml import tomllib
 
 _FILES = {"paper": ("paper",), "cpu": ("paper", "cpu"), "smoke": ("paper", "cpu", "smoke")}
 

@@ -8,7 +8,6 @@ between numbers, and between numbers and text, as notes.
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,11 +15,7 @@ from importlib import resources
 from typing import Any
 
 from gplasc.config import nearest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gplasc.toml import tomllib
 
 
 @dataclass(frozen=True)
