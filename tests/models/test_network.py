@@ -169,18 +169,3 @@ def test_empty_batch_in_eval_mode() -> None:
     out = network().eval()(batch()[:0])
     assert out.logits.shape == (0, 5)
     assert out.feature_gram.shape == (0, 0)
-
-
-def test_steady_statistics_normalise_by_the_batch_and_remember_nothing() -> None:
-    net, x = network().train(), torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
-    twin = copy.deepcopy(net)
-    with pytest.raises(RuntimeError), net.steady_statistics():
-        features = net(x).features
-        raise RuntimeError("the momentum comes back all the same")
-    assert torch.equal(features, twin(x).features)
-    running = {name: value for name, value in net.state_dict().items() if "running" in name}
-    assert running and not any(torch.equal(value, twin.state_dict()[name]) for name, value in running.items())
-    net(x)
-    for name, value in twin.state_dict().items():
-        if "running" in name:
-            assert torch.equal(value, net.state_dict()[name])

@@ -21,7 +21,7 @@ from gplasc.learning.pool import Pool, order_batches
 from gplasc.learning.schedule import learning_rate
 from gplasc.methods import find_method
 from gplasc.methods.base import Batch, Method
-from gplasc.models import LinearClassifier, Network, ProjectionHead, build_encoder
+from gplasc.models import LinearClassifier, Network, ProjectionHead, build_encoder, steady_statistics
 from gplasc.plugins import find_plugin
 from gplasc.plugins.base import Plugin
 from gplasc.streams import Samples, Stream, Task
@@ -155,7 +155,7 @@ class Learner:
         with ctx.autocast():
             outs = [ctx.network(part.x) for part in own]
             # Images are evaluated as the method sees them, not in the plug-ins' stronger augmentation.
-            with ctx.network.steady_statistics():
+            with steady_statistics(ctx.network):
                 outs += [ctx.network(part.x) for part in further]
         terms = dict(self.method.loss(own, outs[: len(own)], ctx))
         for plugin in self.plugins:

@@ -12,6 +12,7 @@ from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
 from gplasc.models.network import Network, Outputs
 from gplasc.models.resnet import ResNet18, Stem, resnet18
 from gplasc.models.small import SmallConv, small_conv
+from gplasc.models.statistics import steady_statistics
 
 __all__ = [
     "Encoder",
@@ -28,6 +29,7 @@ __all__ = [
     "list_encoders",
     "resnet18",
     "small_conv",
+    "steady_statistics",
 ]
 
 _Builder = Callable[[int, int | None, Features, torch.Generator | None], Encoder]

@@ -126,18 +126,6 @@ class Network(nn.Module):
         """Images (N, C, H, W), float and normalised -> Outputs; the heads run only when asked for."""
         return Outputs(self.encoder(x), self.projection, self.classifier)
 
-    @contextmanager
-    def steady_statistics(self) -> Iterator[None]:
-        """Forward passes inside normalise by their own batch and leave BatchNorm's running statistics alone."""
-        momenta = {layer: layer.momentum for layer in self.modules() if isinstance(layer, nn.BatchNorm2d)}
-        for layer in momenta:
-            layer.momentum = 0.0
-        try:
-            yield
-        finally:
-            for layer, momentum in momenta.items():
-                layer.momentum = momentum
-
     if TYPE_CHECKING:  # nn.Module's call is untyped
 
         def __call__(self, x: Tensor) -> Outputs:
