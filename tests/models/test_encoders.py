@@ -1,11 +1,15 @@
 """Encoders: shapes, published parameter counts, sign of the features, memory layout, starting weights."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from gplasc.models import build_encoder, list_encoders, resnet18, small_conv
+from gplasc.models.resnet import Shortcut
 
 
 def count(module: torch.nn.Module) -> int:
@@ -142,3 +146,20 @@ def test_mistakes_are_named() -> None:
         resnet18(stem="mnist")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"\(N, 1, H, W\)"):
         build_encoder("small", in_channels=1)(images(2, 3, 8))
+
+
+@pytest.mark.parametrize("size", [7, 8])
+@pytest.mark.parametrize("channels", [4, 16])
+def test_shortcut_is_the_strided_convolution(channels: int, size: int) -> None:
+    shortcut = Shortcut(channels, 2 * channels, stride=2)
+    x = torch.randn(3, channels, size, size)
+    torch.testing.assert_close(shortcut(x), F.conv2d(x, shortcut.weight, stride=2))
+
+
+def test_narrow_encoders_survive_odd_batches_on_two_threads() -> None:
+    program = (
+        "import torch; from gplasc.models import resnet18; torch.set_num_threads(2); encoder = resnet18(width=4)\n"
+        "for _ in range(20): encoder(torch.randn(15, 3, 16, 16)).sum().backward()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -14,6 +14,24 @@ from gplasc.models.initialise import initialise
 Stem = Literal["cifar", "imagenet"]
 
 
+class Shortcut(nn.Conv2d):
+    """A 1x1 convolution with a stride; when it is narrow, one without stride on every stride-th pixel: the same sums.
+
+    With fewer than 16 channels, an odd batch in channels_last and several threads, the backward pass of torch 2.13's
+    strided kernel on CPUs writes beyond its memory and the process dies.
+    """
+
+    def __init__(self, in_channels: int, channels: int, stride: int) -> None:
+        super().__init__(in_channels, channels, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (N, C, H, W) -> (N, channels, H / stride, W / stride)."""
+        if self.in_channels >= 16:
+            out: Tensor = super().forward(x)
+            return out
+        return F.conv2d(x[..., :: self.stride[0], :: self.stride[1]], self.weight)
+
+
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions beside a shortcut; `final_relu=False` leaves the sum signed."""
 
@@ -25,9 +43,7 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or in_channels != channels:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(in_channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
-            )
+            self.shortcut = nn.Sequential(Shortcut(in_channels, channels, stride), nn.BatchNorm2d(channels))
         self.final_relu = final_relu
 
     def forward(self, x: Tensor) -> Tensor:
