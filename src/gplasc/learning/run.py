@@ -293,9 +293,9 @@ class Keeper:
         self.display.show(
             Moment(
                 title=learner.config.title,
-                task=learner.position.task,
+                task=where["task"],
                 tasks=len(learner.stream),
-                epoch=learner.position.epoch,
+                epoch=where["epoch"],
                 epochs=learner.ctx.epochs,
                 done=learner.position.total_steps,
                 total=total,
