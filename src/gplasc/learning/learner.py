@@ -154,9 +154,10 @@ class Learner:
         parts = own + further
         with ctx.autocast():
             outs = [ctx.network(part.x) for part in own]
-            # Images are evaluated as the method sees them, not in the plug-ins' stronger augmentation.
-            with steady_statistics(ctx.network):
-                outs += [ctx.network(part.x) for part in further]
+            if further:
+                # Images are evaluated as the method sees them, not in the plug-ins' stronger augmentation.
+                with steady_statistics(ctx.network):
+                    outs += [ctx.network(part.x) for part in further]
         terms = dict(self.method.loss(own, outs[: len(own)], ctx))
         for plugin in self.plugins:
             terms |= plugin.loss(parts, outs, ctx)
