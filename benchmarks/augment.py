@@ -2,8 +2,8 @@
 
     python benchmarks/augment.py [--seconds 0.2] [--rounds 15] [--sizes 32 64 224]
 
-Both do the same work on the same images with one thread each: random resized crop, flip, colour jitter (0.4,
-0.4, 0.4, 0.1; p 0.8), grey (p 0.2), blur (p 0.5, above 32 px), float tensor, normalisation; the per-image side
+Both do the same work on the same images with one thread each: random resized crop, flip, color jitter (0.4,
+0.4, 0.4, 0.1; p 0.8), gray (p 0.2), blur (p 0.5, above 32 px), float tensor, normalization; the per-image side
 draws and blurs as torchvision's transforms do on PIL images, which the published code uses. They take turns
 in one process, many short turns each; time is the processor time of the process, and the fastest turn of each
 counts, so that other work on the machine disturbs neither. The median of the turns' ratios stands beside it.
@@ -93,7 +93,7 @@ def pil_blur(image: Image.Image, size: int, sigma: float) -> Image.Image:
 
 
 def pil_augment(array: np.ndarray, size: int, rng: Draws) -> torch.Tensor:
-    """One image (H, W, 3) uint8 -> (3, size, size) float32, normalised."""
+    """One image (H, W, 3) uint8 -> (3, size, size) float32, normalized."""
     image = pil_crop(Image.fromarray(array), size, rng)
     if rng.random() < 0.5:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -132,12 +132,12 @@ def contenders(size: int) -> dict[str, Callable[[], int]]:
         some = [arrays[rng.randint(0, len(arrays) - 1)] for _ in range(16)]
         return len(torch.stack([pil_augment(array, size, rng) for array in some]))
 
-    augment, crop, normalise = contrastive(size, MEAN, STD), replay(size, MEAN, STD), plain(MEAN, STD)
+    augment, crop, normalize = contrastive(size, MEAN, STD), replay(size, MEAN, STD), plain(MEAN, STD)
     return {
         "PIL": one_by_one,
         "batched": lambda: len(augment(x, generator)),
         "replay": lambda: len(crop(x, generator)),
-        "plain": lambda: len(normalise(x, generator)),
+        "plain": lambda: len(normalize(x, generator)),
     }
 
 
@@ -149,7 +149,7 @@ def main() -> None:
     settings = parser.parse_args()
     torch.set_num_threads(1)
     print(f"images per second, one thread, fastest of {settings.rounds} turns")
-    print("size  PIL, one by one  batched  ratio (median of turns)  batched replay  normalisation alone")
+    print("size  PIL, one by one  batched  ratio (median of turns)  batched replay  normalization alone")
     for size in settings.sizes:
         works = contenders(size)
         for work in works.values():

@@ -110,7 +110,7 @@ def main() -> int:
         ("GSS, 32 samples against 32 of 200, a subset for each (the paper's loop)", paper, fast, True),
         # Told, not required. Nearly all are turned away, so that there is little to do but call:
         ("reservoir, 3200 offered to 200 places by 32", *insertion(3_200, 200, 32), False),
-        # and what is left of the loop is arithmetic, which vectorising does not take away.
+        # and what is left of the loop is arithmetic, which vectorizing does not take away.
         ("GSS, 32 samples against 32 of 200, one subset", cached, fast, False),
     ]
     failed = False

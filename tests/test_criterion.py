@@ -49,7 +49,7 @@ def test_forms_targets_and_reductions_reach_the_functions(form, target):
         range_reduction="mean_active",
         position_target=target,
         position_dimensions="mean",
-        distill_normalise=False,
+        distill_normalize=False,
     )
     features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
     terms = criterion(features, LABELS, 0, past_features=old, previous_features=teacher)
@@ -60,7 +60,7 @@ def test_forms_targets_and_reductions_reach_the_functions(form, target):
         z, LABELS, criterion.vertices[0], target=target, norm=found.center_norm, dimensions="mean"
     )
     assert torch.allclose(terms["position"], expected)
-    assert torch.allclose(terms["distill"], losses.feature_distillation(old, teacher, normalise=False))
+    assert torch.allclose(terms["distill"], losses.feature_distillation(old, teacher, normalize=False))
 
 
 def test_distillations_are_summed_with_their_weights():
@@ -127,7 +127,7 @@ def test_a_mixed_batch_is_the_same_as_a_split_one():
     assert torch.equal(alone["range"], split["range"])
 
 
-def test_normalised_features_and_a_shared_gram_matrix_change_nothing():
+def test_normalized_features_and_a_shared_gram_matrix_change_nothing():
     criterion = GPLASC(3, 8, num_classes=2, distillation={"mse": 1.0, "ird": 1.0})
     features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
     plain = criterion(features, LABELS, 1, past_features=old, previous_features=teacher)
@@ -139,7 +139,7 @@ def test_normalised_features_and_a_shared_gram_matrix_change_nothing():
         past_features=old,
         previous_features=teacher,
         gram=losses.shared_gram(z),
-        normalised=True,
+        normalized=True,
     )
     for name in plain:
         assert torch.allclose(plain[name], shared[name], atol=1e-6)
@@ -441,13 +441,13 @@ def test_training_moves_a_task_to_its_region():
     criterion = GPLASC(3, 8, margin=0.15, num_classes=4)
     labels = torch.arange(4).repeat(6)
     points = signed(24, 8).requires_grad_()
-    optimiser = torch.optim.Adam([points], lr=0.05)
+    optimizer = torch.optim.Adam([points], lr=0.05)
     for _ in range(600):
         terms = criterion(points, labels, 2)
         terms["supcon"] = 0.1 * losses.supcon(losses.unit_rows(points), labels, temperature=0.5)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         sum(terms.values()).backward()
-        optimiser.step()
+        optimizer.step()
     report = criterion.report()
     assert report["center_cosine"] > 0.99
     assert report["center_norm"] == pytest.approx(report["target_norm"], rel=0.02)
@@ -479,7 +479,7 @@ def test_the_loop_of_the_documentation_is_complete_and_short():
         ({"lambda_range": -1.0}, "lambda_range must be 0 or more"),
         ({"lambda_position": float("nan")}, "lambda_position must be 0 or more"),
         ({"lambda_distill": -0.5}, "lambda_distill must be 0 or more"),
-        ({"position_target": "centre"}, "unit, scaled, cosine"),
+        ({"position_target": "center"}, "unit, scaled, cosine"),
         ({"position_dimensions": "max"}, "sum, mean"),
         ({"range_form": "cubic"}, "hinge, softplus"),
         ({"range_reduction": "none"}, "mean, mean_active, sum"),
@@ -524,7 +524,7 @@ def test_wrong_settings_are_explained(change, message):
         ({"past": LABELS > 4, "past_features": signed(3, 8)}, ValueError, "leave out past_features"),
         ({"past": LABELS > 4, "previous_features": signed(3, 8)}, ValueError, "the same rows"),
         ({"gram": torch.eye(3)}, ValueError, "gram must have shape"),
-        ({"features": 2 * signed(10, 8), "normalised": True}, ValueError, "rows of length 1"),
+        ({"features": 2 * signed(10, 8), "normalized": True}, ValueError, "rows of length 1"),
     ],
 )
 def test_wrong_batches_are_explained(change, error, message):

@@ -1,8 +1,8 @@
-"""Non-negative quadratic programmes against projected descent and the optimality conditions."""
+"""Non-negative quadratic programs against projected descent and the optimality conditions."""
 
 import torch
 
-from gplasc.quadratic import minimise_non_negative
+from gplasc.quadratic import minimize_non_negative
 
 
 def problem(size, seed):
@@ -15,7 +15,7 @@ def problem(size, seed):
 def test_satisfies_the_optimality_conditions():
     for seed in range(20):
         matrix, linear = problem(5, seed)
-        w = minimise_non_negative(matrix, linear)
+        w = minimize_non_negative(matrix, linear)
         slope = matrix @ w - linear
         assert (w >= 0).all()
         assert (slope > -1e-9).all()  # no unknown wants to grow
@@ -27,4 +27,4 @@ def test_equals_projected_descent():
     slow = torch.zeros(4, dtype=torch.float64)
     for _ in range(20_000):
         slow = (slow - 0.02 * (matrix @ slow - linear)).clamp(min=0)
-    assert torch.allclose(minimise_non_negative(matrix, linear), slow, atol=1e-8)
+    assert torch.allclose(minimize_non_negative(matrix, linear), slow, atol=1e-8)

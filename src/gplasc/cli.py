@@ -189,7 +189,7 @@ class List:
         from gplasc.experiments import list_experiments
         from gplasc.methods import list_methods
         from gplasc.plugins import list_plugins
-        from gplasc.streams.catalogue import list_streams
+        from gplasc.streams.catalog import list_streams
 
         groups = {
             "methods": list_methods(),

@@ -68,7 +68,7 @@ class Train(Settings):
     lr_decay: float = Field(0.1, gt=0, le=1, description="the cosine ends at lr * lr_decay ** 3")
     warmup_epochs: int = Field(10, ge=0)
     warmup_from: float = Field(0.01, ge=0)
-    keep_optimiser: bool = True
+    keep_optimizer: bool = True
     precision: Literal["float32", "bfloat16"] = "float32"
 
 

@@ -98,7 +98,7 @@ class _Trail(Silent):
     def step(self, learner: Learner, terms: Mapping[str, Tensor], lr: float, images: int) -> None:
         where = f"task {learner.position.task + 1}, step {learner.position.total_steps}"
         if not terms:
-            raise _Failure(f"no term is minimised at {where}")
+            raise _Failure(f"no term is minimized at {where}")
         for name, term in terms.items():
             if not math.isfinite(float(term)):
                 raise _Failure(f"the term '{name}' is {float(term)} at {where}")

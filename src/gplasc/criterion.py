@@ -24,7 +24,7 @@ class GPLASC(nn.Module):
     Each task is assigned a vertex of a simplex frame. Three terms are added to whatever loss the loop has:
 
     - "range" keeps different classes of the current task at cosine >= k, so the task's region stays small;
-    - "position" pulls the centre of the current task's features to the task's vertex;
+    - "position" pulls the center of the current task's features to the task's vertex;
     - "distill" keeps features of past samples where the previous model put them.
 
     They come back by name, already multiplied by their lambda; add them to your own loss. A complete loop,
@@ -40,7 +40,7 @@ class GPLASC(nn.Module):
     >>> _ = torch.manual_seed(0)
     >>> encoder = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16))
     >>> criterion = GPLASC(num_tasks=3, feature_dim=16, margin=0.15, num_classes=2)
-    >>> optimiser = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
+    >>> optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
     >>> previous, memory_x = None, torch.empty(0, 20)
     >>> for task in range(3):
     ...     y = torch.arange(2 * task, 2 * task + 2).repeat(32)
@@ -54,9 +54,9 @@ class GPLASC(nn.Module):
     ...                 teacher = previous(memory_x)
     ...         terms = criterion(features, y, task, past_features=old, previous_features=teacher)
     ...         terms["supcon"] = supcon(unit_rows(features), y, temperature=0.5)
-    ...         optimiser.zero_grad()
+    ...         optimizer.zero_grad()
     ...         sum(terms.values()).backward()
-    ...         optimiser.step()
+    ...         optimizer.step()
     ...     previous = copy.deepcopy(encoder).eval()
     ...     memory_x = torch.cat([memory_x, x[:10]])
     >>> report = criterion.report()
@@ -68,7 +68,7 @@ class GPLASC(nn.Module):
     view) through the present and the previous model. Or pass one mixed batch and `past`, a boolean mask of
     the rows that belong to earlier tasks (by label, not by where the sample came from: a replay memory also
     holds current ones), with `previous_features` of all rows or of the past rows only. A mask costs one
-    synchronisation a step on a GPU. Features are raw encoder outputs of any float type; `normalised=True`
+    synchronization a step on a GPU. Features are raw encoder outputs of any float type; `normalized=True`
     says that they have unit rows already, and `gram` hands over their cosines.
 
     **Class counts.** The threshold k depends on the number of classes of a task. Say it once: `num_classes`
@@ -80,7 +80,7 @@ class GPLASC(nn.Module):
     "unit" (the paper's words), "cosine" (direction only). range_form: "hinge", "softplus", "leaky_relu",
     "squared_hinge". distillation: "mse" (between unit features), "ird" (relations between past samples),
     "projector" (raw features through an under-complete autoencoder; its parameters are this module's, give
-    them to the optimiser), "none", or a sum with weights such as {"mse": 1.0, "ird": 0.5}. The rest are the
+    them to the optimizer), "none", or a sum with weights such as {"mse": 1.0, "ird": 0.5}. The rest are the
     reductions that the paper leaves open; see the functions in `gplasc.losses`. `seed` fixes the
     orientation of the frame.
 
@@ -110,7 +110,7 @@ class GPLASC(nn.Module):
         range_form: str = "hinge",
         range_reduction: str = "mean",
         distillation: str | Mapping[str, float] = "mse",
-        distill_normalise: bool = True,
+        distill_normalize: bool = True,
         student_temperature: float = 0.2,
         teacher_temperature: float = 0.01,
         projector_code_dim: int | None = None,
@@ -129,7 +129,7 @@ class GPLASC(nn.Module):
         self.range_form = range_form
         self.range_reduction = range_reduction
         self.distillation = _weights(distillation)
-        self.distill_normalise = distill_normalise
+        self.distill_normalize = distill_normalize
         self.student_temperature = student_temperature
         self.teacher_temperature = teacher_temperature
         for name in ("lambda_range", "lambda_position", "lambda_distill"):
@@ -163,7 +163,7 @@ class GPLASC(nn.Module):
         if no_center and lambda_position > 0 and position_target == "scaled":
             self._warn_once(
                 "origin",
-                "With two tasks and margin 0 the regions are half spheres and their centres are the origin, "
+                "With two tasks and margin 0 the regions are half spheres and their centers are the origin, "
                 "so the position term does not separate the tasks: choose a margin above 0.",
             )
 
@@ -178,7 +178,7 @@ class GPLASC(nn.Module):
         past_features: Tensor | None = None,
         previous_features: Tensor | None = None,
         gram: Tensor | None = None,
-        normalised: bool = False,
+        normalized: bool = False,
     ) -> dict[str, Tensor]:
         """Return {"range", "position", "distill"}, tensors () multiplied by their lambda.
 
@@ -204,7 +204,7 @@ class GPLASC(nn.Module):
         if num_classes is not None:
             self._remember_classes(task, num_classes)
         with inputs.full_precision(features):
-            z = inputs.promote(features) if normalised else losses.unit_rows(features)
+            z = inputs.promote(features) if normalized else losses.unit_rows(features)
             threshold, norm = self._threshold(labels, task)
             if self.training and task not in self._inspected and len(z) > 0:
                 if torch.compiler.is_compiling():
@@ -215,7 +215,7 @@ class GPLASC(nn.Module):
             return {
                 "range": self._range(z, labels, threshold, gram),
                 "position": self._position(z, labels, task, norm),
-                "distill": self._distill(z, past_features, previous_features, normalised),
+                "distill": self._distill(z, past_features, previous_features, normalized),
             }
 
     def region(self, task: int) -> geometry.Region:
@@ -232,7 +232,7 @@ class GPLASC(nn.Module):
         """What the terms saw in the last step, as numbers; only this call waits for the device.
 
         active_hinge_fraction: share of pairs of different classes below the threshold; center_norm and
-        center_cosine: length of the task's centre, and its cosine to the vertex; threshold and
+        center_cosine: length of the task's center, and its cosine to the vertex; threshold and
         target_norm: what is asked for. Empty before the first step; entries whose lambda is 0 are left out.
         """
         while self._uninspected:
@@ -269,7 +269,7 @@ class GPLASC(nn.Module):
         )
 
     def _threshold(self, labels: Tensor, task: int) -> tuple[float | Tensor, float | Tensor]:
-        """Threshold k and centre norm of the task: numbers when the class count is stated, else tensors."""
+        """Threshold k and center norm of the task: numbers when the class count is stated, else tensors."""
         count = self.class_counts[task]
         if count is not None:
             known = geometry.region(self.num_tasks, count, self.margin, angle=self.angle)
@@ -313,7 +313,7 @@ class GPLASC(nn.Module):
             mean, vertex, target=self.position_target, norm=norm, dimensions=self.position_dimensions
         )
 
-    def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None, normalised: bool) -> Tensor:
+    def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None, normalized: bool) -> Tensor:
         total = z.sum() * 0.0
         if student is None or teacher is None or self.lambda_distill == 0:
             return total
@@ -321,12 +321,12 @@ class GPLASC(nn.Module):
         self._check_width("previous_features", teacher)
         for name, weight in self.distillation.items():
             if name == "mse":
-                normalise = self.distill_normalise and not normalised
-                term = losses.feature_distillation(student, teacher, normalise=normalise)
+                normalize = self.distill_normalize and not normalized
+                term = losses.feature_distillation(student, teacher, normalize=normalize)
             elif name == "ird":
                 term = losses.relation_distillation(
-                    student if normalised else losses.unit_rows(student),
-                    teacher if normalised else losses.unit_rows(teacher),
+                    student if normalized else losses.unit_rows(student),
+                    teacher if normalized else losses.unit_rows(teacher),
                     student_temperature=self.student_temperature,
                     teacher_temperature=self.teacher_temperature,
                 )
@@ -383,7 +383,7 @@ class GPLASC(nn.Module):
         if self.lambda_position > 0 and reachable < 0.999:
             self._warn_once(
                 "position",
-                "The position term cannot reach its vertex: the features are never negative, so their centre "
+                "The position term cannot reach its vertex: the features are never negative, so their center "
                 f"comes no closer to it than cosine {reachable:.2f}; {advice}",
             )
 
@@ -405,7 +405,7 @@ _SETTINGS = (
     "range_form",
     "range_reduction",
     "distillation",
-    "distill_normalise",
+    "distill_normalize",
     "student_temperature",
     "teacher_temperature",
     "angle",

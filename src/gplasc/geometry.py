@@ -1,6 +1,6 @@
 """The geometry behind GPLASC: where task regions lie on the sphere and how large they may be.
 
-A task owns a cap of the unit sphere. The caps' centres are the vertices of a simplex equiangular tight frame
+A task owns a cap of the unit sphere. The caps' centers are the vertices of a simplex equiangular tight frame
 (the best spread that points can have); inside a cap the class means form a regular simplex with pairwise
 cosine k. Everything here is plain numbers and float64 tensors, without a network.
 """
@@ -19,12 +19,12 @@ __all__ = ["Region", "region", "simplex_etf", "smallest_angle", "supcon_lower_bo
 class Region:
     """The cap of one task; angles in radians.
 
-    k_min: smallest threshold at which neighbouring caps touch without overlapping (margin 0).
+    k_min: smallest threshold at which neighboring caps touch without overlapping (margin 0).
     k: threshold for the cosine between classes of the task; -1 switches the hinge off.
-    radius: distance of the class means from their common centre, `sqrt((1 - margin)) * sin(angle / 2)`.
-    center_norm: length of that centre, `sqrt(1 - radius ** 2)`.
+    radius: distance of the class means from their common center, `sqrt((1 - margin)) * sin(angle / 2)`.
+    center_norm: length of that center, `sqrt(1 - radius ** 2)`.
     half_angle: angle between the cap's axis and a class mean, `arcsin(radius)`.
-    gap: angle left free between neighbouring caps.
+    gap: angle left free between neighboring caps.
     """
 
     k_min: float
@@ -84,12 +84,12 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
 
         k_min = 1 - C / (C - 1) * sin(angle / 2) ** 2,    k = k_min + margin * (1 - k_min),    C = num_classes
 
-    `margin` in [0, 1) is the share by which the squared radius shrinks; 0 lets neighbouring caps touch.
-    `angle` is the smallest angle between the centres; by default the simplex's, arccos(-1 / (num_tasks - 1)).
+    `margin` in [0, 1) is the share by which the squared radius shrinks; 0 lets neighboring caps touch.
+    `angle` is the smallest angle between the centers; by default the simplex's, arccos(-1 / (num_tasks - 1)).
 
-    One task has no neighbours: k is -1 (no hinge), the cap is a half sphere, and the gap is 0. One class has
-    no pairs: k is -1, and the cap is a point (radius 0, centre norm 1). Tasks of different class counts share
-    radius, centre norm and half angle; only k differs.
+    One task has no neighbors: k is -1 (no hinge), the cap is a half sphere, and the gap is 0. One class has
+    no pairs: k is -1, and the cap is a point (radius 0, center norm 1). Tasks of different class counts share
+    radius, center norm and half angle; only k differs.
 
     >>> round(region(5, 2, 0.15).k, 4), round(region(5, 2, 0.15).center_norm, 4)
     (-0.0625, 0.6847)
@@ -100,7 +100,7 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
         raise ValueError(f"margin must be in [0, 1), got {margin}: 1 would collapse all classes of a task.")
     if angle is not None and not 0 < angle <= math.pi:
         raise ValueError(
-            f"angle must be in (0, pi], got {angle}: coinciding centres leave no room for regions."
+            f"angle must be in (0, pi], got {angle}: coinciding centers leave no room for regions."
         )
     if num_tasks == 1:
         if num_classes == 1:
@@ -207,19 +207,19 @@ def _spread_points(num_points: int, dim: int, generator: torch.Generator) -> Ten
 
 
 def _repel(num_points: int, dim: int, generator: torch.Generator) -> Tensor:
-    """Minimise a soft maximum of the pairwise cosines, ever harder, from a random start: (K, d) float64."""
+    """Minimize a soft maximum of the pairwise cosines, ever harder, from a random start: (K, d) float64."""
     points = torch.randn(num_points, dim, dtype=torch.float64, generator=generator)
     upper = torch.triu_indices(num_points, num_points, offset=1)
     for sharpness in (4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0):
         points = torch.nn.functional.normalize(points).requires_grad_()
-        optimiser = torch.optim.LBFGS(
+        optimizer = torch.optim.LBFGS(
             [points], max_iter=60, tolerance_change=1e-14, tolerance_grad=1e-12, line_search_fn="strong_wolfe"
         )
 
         def energy(
-            points: Tensor = points, sharpness: float = sharpness, optimiser: torch.optim.LBFGS = optimiser
+            points: Tensor = points, sharpness: float = sharpness, optimizer: torch.optim.LBFGS = optimizer
         ) -> Tensor:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             unit = torch.nn.functional.normalize(points)
             cosines = (unit @ unit.T)[upper[0], upper[1]]
             value = torch.logsumexp(sharpness * cosines, dim=0) / sharpness
@@ -227,6 +227,6 @@ def _repel(num_points: int, dim: int, generator: torch.Generator) -> Tensor:
             return value
 
         with torch.enable_grad():
-            optimiser.step(energy)
+            optimizer.step(energy)
         points = points.detach()
     return torch.nn.functional.normalize(points)

@@ -1,4 +1,4 @@
-"""Small quadratic programmes with non-negative unknowns: GEM's dual and the weights of a coreset."""
+"""Small quadratic programs with non-negative unknowns: GEM's dual and the weights of a coreset."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 
-def minimise_non_negative(matrix: Tensor, linear: Tensor) -> Tensor:
-    """Minimise ``w' P w / 2 - b' w`` over w >= 0: positive definite (K, K) and (K,) to (K,), float64.
+def minimize_non_negative(matrix: Tensor, linear: Tensor) -> Tensor:
+    """Minimize ``w' P w / 2 - b' w`` over w >= 0: positive definite (K, K) and (K,) to (K,), float64.
 
     With P = L L' this is ``|| L' w - L^-1 b ||^2 / 2`` up to a constant: least squares with non-negative unknowns,
     which an active-set method (scipy.optimize.nnls) solves exactly in finitely many steps.

@@ -11,7 +11,7 @@ def blobs(count: int = 15, gap: float = 20.0) -> tuple[torch.Tensor, torch.Tenso
     return x, y
 
 
-def test_neighbours_stay_neighbours():
+def test_neighbors_stay_neighbors():
     x, y = blobs()
     flat = tsne(x, seed=1)
     assert flat.shape == (len(x), 2)

@@ -5,14 +5,14 @@ import torch
 
 from gplasc.evaluation.accuracy import accuracy_rows, class_il, task_il
 from gplasc.evaluation.geometry import class_means, diagnose
-from gplasc.evaluation.metrics import forgetting, forgetting_nonnegative, summarise
+from gplasc.evaluation.metrics import forgetting, forgetting_nonnegative, summarize
 from gplasc.geometry import region, simplex_etf
 
 HAND = [[90.0, None, None], [70.0, 80.0, None], [50.0, 85.0, 60.0]]
 
 
 def test_hand_matrix():
-    found = summarise(HAND, [10, 10, 20])
+    found = summarize(HAND, [10, 10, 20])
     assert found == pytest.approx(
         {
             "final_accuracy": 65.0,
@@ -32,7 +32,7 @@ def test_forgetting_looks_only_at_rows_in_which_the_task_was_learned():
 
 def test_a_hole_in_the_matrix_is_an_error():
     with pytest.raises(ValueError, match="task 0 after task 1 is missing"):
-        summarise([[1.0, None], [None, 1.0]], [1, 1])
+        summarize([[1.0, None], [None, 1.0]], [1, 1])
 
 
 def test_task_il_is_never_below_class_il():

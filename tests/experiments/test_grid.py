@@ -7,7 +7,7 @@ from gplasc.experiments import is_grid, list_experiments
 from gplasc.experiments.grid import SEEDS, expand, grid_names, load_experiment, stand_in
 from gplasc.methods import list_methods
 from gplasc.reference import published
-from gplasc.streams.catalogue import find_stream
+from gplasc.streams.catalog import find_stream
 from gplasc.streams.synthetic import parse
 
 NAMES = [

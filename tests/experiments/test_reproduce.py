@@ -11,7 +11,7 @@ from gplasc.errors import UserError
 from gplasc.experiments import grid, run_experiment, views
 from gplasc.experiments.grid import StandIn, expand, load_experiment
 from gplasc.experiments.reproduce import jobs_of, preview, reproduce
-from gplasc.experiments.summary import Measure, scale_statement, summarise_cells
+from gplasc.experiments.summary import Measure, scale_statement, summarize_cells
 from gplasc.experiments.tables import Footnotes, cell_lines, csv_text, markdown
 from gplasc.learning.progress import Quiet
 from gplasc.learning.run import execute
@@ -193,7 +193,7 @@ def entries_at(scale, numbers):
     values = {
         cell.run_id: {CIL: numbers[cell.row.name][cell.seed]} for cell in cells if cell.row.name in numbers
     }
-    return experiment, cells, summarise_cells(experiment, cells, values)
+    return experiment, cells, summarize_cells(experiment, cells, values)
 
 
 NUMBERS = {"co2l": [60.0, 62.0, 64.0], "co2l+gplasc": [65.0, 66.0, 70.0]}

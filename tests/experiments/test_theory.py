@@ -118,7 +118,7 @@ def test_descent_stays_on_the_sphere_and_records_in_order() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4])
-def test_minimisation_finds_the_theorem_and_its_boundaries(count: int) -> None:
+def test_minimization_finds_the_theorem_and_its_boundaries(count: int) -> None:
     floor = -1 / (count - 1)
     settings = [
         Setting(count, count, 0.3),

@@ -25,8 +25,8 @@ def slow_rows(z: Tensor, y: Tensor, temperature: float) -> list[float | None]:
         if not positives:
             losses.append(None)
             continue
-        normaliser = math.log(sum(math.exp(float(z[i] @ z[a]) / temperature) for a in others))
-        losses.append(-sum(float(z[i] @ z[j]) / temperature - normaliser for j in positives) / len(positives))
+        normalizer = math.log(sum(math.exp(float(z[i] @ z[a]) / temperature) for a in others))
+        losses.append(-sum(float(z[i] @ z[j]) / temperature - normalizer for j in positives) / len(positives))
     return losses
 
 

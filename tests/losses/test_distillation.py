@@ -13,12 +13,12 @@ def features(rows: int, dim: int, seed: int = 0) -> Tensor:
     return torch.randn(rows, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def slow(student: Tensor, teacher: Tensor, normalise: bool, dimensions: str) -> list[float]:
+def slow(student: Tensor, teacher: Tensor, normalize: bool, dimensions: str) -> list[float]:
     losses = []
     for i in range(len(student)):
         total = 0.0
         own, old = 1.0, 1.0
-        if normalise:
+        if normalize:
             own = math.sqrt(sum(float(value) ** 2 for value in student[i]))
             old = math.sqrt(sum(float(value) ** 2 for value in teacher[i]))
         for d in range(student.shape[1]):
@@ -27,12 +27,12 @@ def slow(student: Tensor, teacher: Tensor, normalise: bool, dimensions: str) -> 
     return losses
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("dimensions", ["sum", "mean"])
-def test_it_is_the_double_loop(normalise, dimensions):
+def test_it_is_the_double_loop(normalize, dimensions):
     student, teacher = features(6, 4), features(6, 4, 1)
-    expected = slow(student, teacher, normalise, dimensions)
-    options = {"normalise": normalise, "dimensions": dimensions}
+    expected = slow(student, teacher, normalize, dimensions)
+    options = {"normalize": normalize, "dimensions": dimensions}
     assert feature_distillation(student, teacher, **options).item() == pytest.approx(sum(expected) / 6)
     total = feature_distillation(student, teacher, reduction="sum", **options)
     assert total.item() == pytest.approx(sum(expected))
@@ -40,12 +40,12 @@ def test_it_is_the_double_loop(normalise, dimensions):
     assert torch.allclose(each, torch.tensor(expected, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_its_gradient_is_right_and_only_the_students(normalise):
+@pytest.mark.parametrize("normalize", [True, False])
+def test_its_gradient_is_right_and_only_the_students(normalize):
     teacher = features(5, 3, 1).requires_grad_()
     student = features(5, 3).requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: feature_distillation(z, teacher, normalise=normalise), student)
-    feature_distillation(student, teacher, normalise=normalise).backward()
+    assert torch.autograd.gradcheck(lambda z: feature_distillation(z, teacher, normalize=normalize), student)
+    feature_distillation(student, teacher, normalize=normalize).backward()
     assert teacher.grad is None
 
 
@@ -135,13 +135,13 @@ def test_the_projector_learns_to_follow_a_moved_representation():
     teacher = (torch.randn(64, 2, generator=generator) @ torch.randn(2, 8, generator=generator)).sigmoid()
     student = 1 - teacher
     projector = FeatureProjector(8, 6)
-    optimiser = torch.optim.Adam(projector.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(projector.parameters(), lr=0.02)
     before = projector_distillation(student, teacher, projector).item()
     for _ in range(300):
         loss = projector_distillation(student, teacher, projector)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     assert loss.item() < 0.3 * before
 
 

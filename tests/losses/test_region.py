@@ -24,7 +24,7 @@ def batch(rows: int, dim: int, classes: int, seed: int = 0) -> tuple[Tensor, Ten
 
 
 def k_simplex(vertex: Tensor, classes: int, k: float) -> Tensor:
-    """Class means with pairwise cosine k, centred on the vertex (d,): (C, d)."""
+    """Class means with pairwise cosine k, centered on the vertex (d,): (C, d)."""
     dim = len(vertex)
     norm_square = (1 + (classes - 1) * k) / classes
     # An orthonormal basis whose first column is the vertex; the simplex lies in the others.

@@ -77,9 +77,9 @@ def test_the_chosen_few_stand_for_all():
     generator = torch.Generator().manual_seed(4)
     y = torch.arange(60) % 2
     # Three directions a class, so that a few weighted samples can carry the whole sum.
-    centres = torch.randn(6, 5, generator=generator)
+    centers = torch.randn(6, 5, generator=generator)
     kind = torch.randint(3, (60,), generator=generator) + 3 * y
-    features = torch.relu(centres[kind] + 0.01 * torch.randn(60, 5, generator=generator))
+    features = torch.relu(centers[kind] + 0.01 * torch.randn(60, 5, generator=generator))
     errors = nn.functional.one_hot(kind % 4, 4) - 0.25
     weights = torch.rand(60, generator=generator) + 0.5
     index, found = select_coreset(errors, features, y, weights, 10, ridge=0.0, generator=generator)

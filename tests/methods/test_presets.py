@@ -42,7 +42,7 @@ def test_published_settings(stream, method, buffer, expected):
     flat = resolved.config.flat()
     assert {name: flat[name] for name in expected} == expected
     assert flat["train.momentum"] == 0.0
-    assert flat["train.keep_optimiser"] is False
+    assert flat["train.keep_optimizer"] is False
 
 
 def test_the_default_buffer_has_the_settings_of_200():

@@ -41,7 +41,7 @@ def test_classifier() -> None:
     assert torch.equal(classifier.weight, LinearClassifier(6, 3, generator=generator()).weight)
 
 
-def test_prototypes_are_normalised_in_place_before_use() -> None:
+def test_prototypes_are_normalized_in_place_before_use() -> None:
     prototypes = Prototypes(3, 5, generator=generator())
     torch.testing.assert_close(prototypes.weight.norm(dim=1), torch.ones(3))
     with torch.no_grad():
@@ -54,10 +54,10 @@ def test_prototypes_are_normalised_in_place_before_use() -> None:
             torch.testing.assert_close(out[i, c], F.cosine_similarity(z[i], prototypes.weight[c], dim=0))
 
 
-def test_prototype_gradient_ignores_the_normalisation() -> None:
+def test_prototype_gradient_ignores_the_normalization() -> None:
     prototypes = Prototypes(2, 3, generator=generator())
     z = F.normalize(torch.randn(4, 3, generator=generator(1)), dim=1).requires_grad_()
-    # Two passes before one backward: the in-place normalisation must not invalidate the first graph.
+    # Two passes before one backward: the in-place normalization must not invalidate the first graph.
     (prototypes(z).sum() + prototypes(z).sum()).backward()
     assert prototypes.weight.grad is not None
     torch.testing.assert_close(prototypes.weight.grad, 2 * z.detach().sum(0).expand(2, 3))

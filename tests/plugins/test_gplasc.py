@@ -53,8 +53,8 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny):
         if labels[i] != labels[j]
     ]
     assert terms["range"].item() == pytest.approx(sum(gaps) / len(gaps), rel=1e-4, abs=1e-7)
-    centre = torch.stack([mine[labels == c].mean(0) for c in labels.unique()]).mean(0)
-    wanted = (centre - found.center_norm * criterion.vertices[1]).square().sum().item()
+    center = torch.stack([mine[labels == c].mean(0) for c in labels.unique()]).mean(0)
+    wanted = (center - found.center_norm * criterion.vertices[1]).square().sum().item()
     assert terms["position"].item() == pytest.approx(wanted, rel=1e-4)
 
 

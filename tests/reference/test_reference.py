@@ -1,7 +1,7 @@
 import pytest
 
 from gplasc.reference import find_table, lookup, published, tables
-from gplasc.streams.catalogue import list_streams
+from gplasc.streams.catalog import list_streams
 
 
 def test_every_table_is_complete():

@@ -64,7 +64,7 @@ def test_series_need_as_many_values_as_places() -> None:
         Series("s", (1.0, 2.0), (1.0,))
 
 
-def test_repeated_colours_have_other_markers() -> None:
+def test_repeated_colors_have_other_markers() -> None:
     looks = [(style.color(i), style.marker(i)) for i in range(3 * len(style.PALETTE))]
     assert len(set(looks)) == len(looks)
 

@@ -17,7 +17,7 @@ from gplasc.streams.augment import (
     Contrastive,
     ContrastiveParameters,
     blur_matrix,
-    colour_matrix,
+    color_matrix,
     contrastive,
     draw_crop,
     plain,
@@ -49,13 +49,13 @@ def neutral(n: int, height: int, width: int) -> ContrastiveParameters:
         contrast=torch.ones(n),
         saturation=torch.ones(n),
         hue=torch.zeros(n),
-        grey=torch.zeros(n, dtype=torch.bool),
+        gray=torch.zeros(n, dtype=torch.bool),
         sigma=torch.zeros(n),
     )
 
 
 def raw(augmentation: Contrastive, x: Tensor, parameters: ContrastiveParameters) -> Tensor:
-    """Result on the scale 0 to 1, normalisation undone."""
+    """Result on the scale 0 to 1, normalization undone."""
     out = augmentation.apply(x, parameters)
     mean, std = (torch.tensor(v)[:, None, None] for v in (augmentation.mean, augmentation.std))
     return out * std + mean
@@ -72,8 +72,8 @@ def slow_resize(image: np.ndarray, top: int, left: int, height: int, width: int,
         result = []
         for i in range(size):
             scale = max(1.0, len(values) / size)
-            centre = (i + 0.5) * len(values) / size
-            weights = [max(0.0, 1 - abs(j + 0.5 - centre) / scale) for j in range(len(values))]
+            center = (i + 0.5) * len(values) / size
+            weights = [max(0.0, 1 - abs(j + 0.5 - center) / scale) for j in range(len(values))]
             result.append(sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights))
         return np.array(result)
 
@@ -95,8 +95,8 @@ def slow_blur(image: np.ndarray, sigma: float, radius: int) -> np.ndarray:
     return out / total
 
 
-def slow_colour(
-    image: np.ndarray, brightness: float, contrast: float, saturation: float, hue: float, grey: bool
+def slow_color(
+    image: np.ndarray, brightness: float, contrast: float, saturation: float, hue: float, gray: bool
 ) -> np.ndarray:
     """One operation after the other on (3, H, W), no clipping in between."""
     image = brightness * image
@@ -106,15 +106,15 @@ def slow_colour(
 
     image = contrast * image + (1 - contrast) * luma(image).mean()
     image = saturation * image + (1 - saturation) * luma(image)
-    # Hue: the hexagon of the colours around their mean is turned.
+    # Hue: the hexagon of the colors around their mean is turned.
     mean = image.mean(0)
-    colour = (image[0] - (image[1] + image[2]) / 2) + 1j * math.sqrt(3) / 2 * (image[1] - image[2])
-    colour = colour * np.exp(2j * math.pi * hue)
-    red = 2 / 3 * colour.real
+    color = (image[0] - (image[1] + image[2]) / 2) + 1j * math.sqrt(3) / 2 * (image[1] - image[2])
+    color = color * np.exp(2j * math.pi * hue)
+    red = 2 / 3 * color.real
     image = mean + np.stack(
-        [red, -red / 2 + colour.imag / math.sqrt(3), -red / 2 - colour.imag / math.sqrt(3)]
+        [red, -red / 2 + color.imag / math.sqrt(3), -red / 2 - color.imag / math.sqrt(3)]
     )
-    return np.broadcast_to(luma(image), image.shape).copy() if grey else image
+    return np.broadcast_to(luma(image), image.shape).copy() if gray else image
 
 
 def slow_contrastive(augmentation: Contrastive, x: Tensor, p: ContrastiveParameters, n: int) -> Tensor:
@@ -127,8 +127,8 @@ def slow_contrastive(augmentation: Contrastive, x: Tensor, p: ContrastiveParamet
         image = image[:, :, ::-1]
     brightness, contrast = p.brightness[n].item(), p.contrast[n].item()
     if len(image) == 3:
-        image = slow_colour(
-            image, brightness, contrast, p.saturation[n].item(), p.hue[n].item(), bool(p.grey[n])
+        image = slow_color(
+            image, brightness, contrast, p.saturation[n].item(), p.hue[n].item(), bool(p.gray[n])
         )
     else:
         image = brightness * image
@@ -155,7 +155,7 @@ def slow_contrastive(augmentation: Contrastive, x: Tensor, p: ContrastiveParamet
 def test_batch_equals_one_image_at_a_time(
     channels: int, height: int, width: int, size: int, blur: bool
 ) -> None:
-    augment = contrastive(size, MEAN[:channels], STD[:channels], blur=blur, grey=0.3)
+    augment = contrastive(size, MEAN[:channels], STD[:channels], blur=blur, gray=0.3)
     x = pictures(12, channels, height, width)
     p = augment.draw(12, height, width, seeded(3))
     assert p.flip.any()
@@ -181,15 +181,15 @@ def test_pieces_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(whole[n : n + 1], one, atol=1e-5, rtol=0)
 
 
-def test_every_colour_operation_by_itself() -> None:
+def test_every_color_operation_by_itself() -> None:
     augment = contrastive(10, MEAN, STD)
     x = pictures(1, 3, 10, 10).clamp(60, 180)
     image = x[0].double().numpy() / 255
-    change = {"brightness": 1.3, "contrast": 0.7, "saturation": 1.2, "hue": 0.07, "grey": True}
+    change = {"brightness": 1.3, "contrast": 0.7, "saturation": 1.2, "hue": 0.07, "gray": True}
     for name, value in change.items():
-        settings = {"brightness": 1.0, "contrast": 1.0, "saturation": 1.0, "hue": 0.0, "grey": False}
+        settings = {"brightness": 1.0, "contrast": 1.0, "saturation": 1.0, "hue": 0.0, "gray": False}
         p = dataclasses.replace(neutral(1, 10, 10), **{name: torch.tensor([value])})
-        expected = slow_colour(image, **(settings | {name: value}))  # type: ignore[arg-type]
+        expected = slow_color(image, **(settings | {name: value}))  # type: ignore[arg-type]
         torch.testing.assert_close(
             raw(augment, x, p)[0], torch.from_numpy(expected).float(), atol=1e-5, rtol=0
         )
@@ -201,7 +201,7 @@ def test_neutral_parameters_give_the_image_itself() -> None:
     torch.testing.assert_close(raw(contrastive(36, MEAN, STD), x, neutral(4, 36, 36)), x / 255)
 
 
-def test_result_is_normalised_clipped_float_and_channels_last() -> None:
+def test_result_is_normalized_clipped_float_and_channels_last() -> None:
     augment = contrastive(33, MEAN, STD, jitter=(0.9, 0.9, 0.9, 0.5), jitter_probability=1.0)
     out = augment(pictures(20, 3, 33, 33), seeded())
     assert out.shape == (20, 3, 33, 33)
@@ -212,18 +212,18 @@ def test_result_is_normalised_clipped_float_and_channels_last() -> None:
         assert out[:, c].max().item() == pytest.approx((1 - MEAN[c]) / STD[c], abs=1e-5)
 
 
-def test_colour_matrix_keeps_grey_and_hue_keeps_lengths() -> None:
+def test_color_matrix_keeps_gray_and_hue_keeps_lengths() -> None:
     p = dataclasses.replace(neutral(1, 4, 4), saturation=torch.tensor([1.3]), hue=torch.tensor([0.08]))
-    torch.testing.assert_close(colour_matrix(p)[0] @ torch.ones(3), torch.ones(3))
-    turn = colour_matrix(dataclasses.replace(p, saturation=torch.ones(1)))[0]
+    torch.testing.assert_close(color_matrix(p)[0] @ torch.ones(3), torch.ones(3))
+    turn = color_matrix(dataclasses.replace(p, saturation=torch.ones(1)))[0]
     torch.testing.assert_close(turn @ turn.T, torch.eye(3))
-    third = colour_matrix(dataclasses.replace(neutral(1, 4, 4), hue=torch.tensor([1 / 3])))[0]
+    third = color_matrix(dataclasses.replace(neutral(1, 4, 4), hue=torch.tensor([1 / 3])))[0]
     torch.testing.assert_close(third @ torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.04, -0.1])
 def test_hue_is_close_to_that_of_hsv(shift: float) -> None:
-    """In the mean over all colours, at most 0.6 times as far from HSV's result as the unchanged colour is."""
+    """In the mean over all colors, at most 0.6 times as far from HSV's result as the unchanged color is."""
     x = torch.randint(0, 256, (1, 3, 30, 30), generator=seeded(), dtype=torch.uint8)
     turned = [
         colorsys.hsv_to_rgb((h + shift) % 1, s, v)
@@ -281,7 +281,7 @@ def test_drawn_parameters_have_the_right_frequencies_and_ranges() -> None:
         )
 
     assert close(p.flip, 0.5)
-    assert close(p.grey, 0.2)
+    assert close(p.gray, 0.2)
     assert close(p.sigma > 0, 0.5)
     jittered = p.hue != 0
     assert close(jittered, 0.8)
@@ -354,7 +354,7 @@ def moments(x: Tensor) -> Tensor:
     [
         ({}, K.RandomResizedCrop((32, 32), scale=(0.2, 1.0), ratio=(3 / 4, 4 / 3), align_corners=False)),
         ({"flip": 0.5, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)}, K.RandomHorizontalFlip(p=0.5)),
-        ({"grey": 0.2, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)}, K.RandomGrayscale(p=0.2)),
+        ({"gray": 0.2, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)}, K.RandomGrayscale(p=0.2)),
         (
             {
                 "jitter": (0.4, 0.4, 0.4, 0.0),
@@ -369,11 +369,11 @@ def moments(x: Tensor) -> Tensor:
             K.RandomGaussianBlur((3, 3), (0.1, 2.0), p=0.5),
         ),
     ],
-    ids=["crop", "flip", "grey", "jitter", "blur"],
+    ids=["crop", "flip", "gray", "jitter", "blur"],
 )
 def test_distribution_is_that_of_kornia(settings: dict[str, object], oracle: torch.nn.Module) -> None:
     n = 3000
-    off: dict[str, object] = {"flip": 0.0, "jitter_probability": 0.0, "grey": 0.0, "blur": False}
+    off: dict[str, object] = {"flip": 0.0, "jitter_probability": 0.0, "gray": 0.0, "blur": False}
     augment = contrastive(32, MEAN, STD, **(off | settings))  # type: ignore[arg-type]
     # One image between a quarter and a half of white, so that nothing is clipped, many times.
     image = pictures(1, 3, 32, 32, seed=4)
@@ -438,7 +438,7 @@ def test_replay_without_padding_is_plain() -> None:
     assert torch.equal(replay(8, MEAN, STD, padding=0, flip=0.0)(x, seeded()), plain(MEAN, STD)(x, seeded()))
 
 
-def test_plain_normalises_and_draws_nothing() -> None:
+def test_plain_normalizes_and_draws_nothing() -> None:
     generator = seeded()
     state = generator.get_state()
     x = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).expand(2, 3, 16, 16)
@@ -500,7 +500,7 @@ def test_digits_empty_batches_layouts_and_pickles(augment: Contrastive) -> None:
         augment(pictures(2, 3, 8, 8), seeded())
 
 
-def test_channels_last_colour_input_gives_the_same() -> None:
+def test_channels_last_color_input_gives_the_same() -> None:
     x = pictures(5, 3, 40, 40)
     for augment in (contrastive(40, MEAN, STD), replay(40, MEAN, STD), plain(MEAN, STD)):
         out = augment(x, seeded())
@@ -514,8 +514,8 @@ def test_mistakes_are_named() -> None:
         contrastive(8, MEAN, STD, ratio=(2.0, 1.0))
     with pytest.raises(ValueError, match="jitter is"):
         contrastive(8, MEAN, STD, jitter=(0.4, 0.4, 0.4, 0.6))
-    with pytest.raises(ValueError, match=r"grey is 1\.2"):
-        contrastive(8, MEAN, STD, grey=1.2)
+    with pytest.raises(ValueError, match=r"gray is 1\.2"):
+        contrastive(8, MEAN, STD, gray=1.2)
     with pytest.raises(ValueError, match="std must be positive"):
         plain(MEAN, (0.0, 0.1, 0.1))
     with pytest.raises(ValueError, match="1 or 3 channels"):

@@ -28,7 +28,7 @@ class Server:
     def __init__(self) -> None:
         self.ranges: list[str | None] = []
         self.break_after: int | None = None
-        self.honour_ranges = True
+        self.honor_ranges = True
         self.status = 200
         server = self
 
@@ -40,7 +40,7 @@ class Server:
                     self.send_error(server.status)
                     return
                 start = 0
-                if asked and server.honour_ranges:
+                if asked and server.honor_ranges:
                     start = int(re.fullmatch(r"bytes=(\d+)-", asked)[1])
                     if start >= len(CONTENT):
                         self.send_error(416)
@@ -116,7 +116,7 @@ def test_a_part_that_does_not_fit_is_started_over(server, tmp_path, wrong):
     (tmp_path / "inner").mkdir()
     part = tmp_path / "inner" / "file.tar.gz.part"
     part.write_bytes(CONTENT[:1000] if wrong.startswith("server") else CONTENT + b"more")
-    server.honour_ranges = not wrong.startswith("server")
+    server.honor_ranges = not wrong.startswith("server")
     (path,) = commands.get_data("seq-cifar10", tmp_path)
     assert path.read_bytes() == CONTENT
 
@@ -223,9 +223,9 @@ def test_show_draws_a_picture(name, tmp_path):
     path = commands.show_data(name, tmp_path / "deep" / "picture.png")
     with Image.open(path) as picture:
         assert picture.width > 150
-        colours = picture.convert("RGB").getcolors(maxcolors=2**24)
-    assert colours is not None
-    assert len(colours) > 50
+        colors = picture.convert("RGB").getcolors(maxcolors=2**24)
+    assert colors is not None
+    assert len(colors) > 50
     with pytest.raises(UserError, match=r"\.png"):
         commands.show_data(name, tmp_path / "picture.jpg")
 
@@ -241,7 +241,7 @@ def test_the_preview_shows_the_original_images(tmp_path):
     assert corner.tobytes() == original.tobytes()
 
 
-def test_the_catalogue_imports_nothing_heavy():
+def test_the_catalog_imports_nothing_heavy():
     code = (
         "import sys; from gplasc.streams import list_streams; list_streams()\n"
         "print([name for name in ('torch', 'numpy', 'sklearn', 'PIL', 'pooch', 'rich') if name in sys.modules])"

@@ -134,9 +134,9 @@ def test_tinyimagenet(imitate, packed):
     assert stream.class_names == ("word00", "word99", "word98", "word97")
     assert [(len(task.train), len(task.test)) for task in stream] == [(6, 4), (6, 4)]
     assert torch.equal(pixels[1], torch.from_numpy(expected.transpose(2, 0, 1)))
-    grey = pixels[0]
-    assert torch.equal(grey[0], grey[1]), "a grey image has three equal channels"
-    assert torch.equal(grey[0], grey[2])
+    gray = pixels[0]
+    assert torch.equal(gray[0], gray[1]), "a gray image has three equal channels"
+    assert torch.equal(gray[0], gray[2])
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -230,8 +230,8 @@ def test_all_kinds_of_images_become_rgb(imitate, mode):
     if mode == "I;16":
         image = Image.fromarray(np.full((8, 8), 128 * 256, dtype=np.uint16))
     else:
-        grey = Image.new("RGB", (8, 8), (128, 128, 128))
-        image = grey.quantize(2) if mode == "P" else grey.convert(mode)
+        gray = Image.new("RGB", (8, 8), (128, 128, 128))
+        image = gray.quantize(2) if mode == "P" else gray.convert(mode)
     path = root / "class0" / ("0.jpg" if mode == "CMYK" else "0.png")
     (root / "class0" / "0.png").unlink()
     if mode == "P":
@@ -257,15 +257,15 @@ def test_npz(imitate):
 
 
 def test_npz_in_other_shapes_and_types(imitate):
-    colour = np.random.default_rng(0).random((12, 8, 6, 3))
+    color = np.random.default_rng(0).random((12, 8, 6, 3))
     names = np.array(["cat", "ant", "bee", "dog"])
-    imitate.npz(x_train=None, y_train=None, x_test=None, y_test=None, x=colour, y=names[np.arange(12) % 4])
+    imitate.npz(x_train=None, y_train=None, x_test=None, y_test=None, x=color, y=names[np.arange(12) % 4])
     stream = open_stream(f"npz:{imitate.root / 'mine.npz'}")
     assert stream.class_names == ("ant", "bee", "cat", "dog")
     assert stream.image_shape == (3, 8, 6)
     assert [(len(task.train), len(task.test)) for task in stream] == [(4, 2), (4, 2)]
     every = torch.cat([torch.cat([task.train.x, task.test.x]) for task in stream])
-    expected = torch.from_numpy((colour * 255).round().astype(np.uint8).transpose(0, 3, 1, 2))
+    expected = torch.from_numpy((color * 255).round().astype(np.uint8).transpose(0, 3, 1, 2))
     assert sorted(map(str, every.flatten(1).tolist())) == sorted(map(str, expected.flatten(1).tolist()))
     imitate.npz(class_names=names)
     assert open_stream(f"npz:{imitate.root / 'mine.npz'}").class_names == ("cat", "ant", "bee", "dog")
@@ -445,7 +445,7 @@ def test_decode_keeps_the_order_of_the_list(imitate):
         assert np.array_equal(x[number].numpy(), np.asarray(image).transpose(2, 0, 1))
 
 
-def test_gzip_of_idx_is_recognised_by_content_not_name(imitate):
+def test_gzip_of_idx_is_recognized_by_content_not_name(imitate):
     folder = imitate.idx("mnist", zipped=True)
     path = folder / "train-images-idx3-ubyte.gz"
     path.write_bytes(gzip.decompress(path.read_bytes()))

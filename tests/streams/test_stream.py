@@ -11,7 +11,7 @@ from gplasc.streams.dataset import Budget
 
 
 def numbered(per_class=(6, 5, 7, 4), test_per_class=3, order_seed=0):
-    """A data set whose every image is its own number in all pixels, so that rows can be recognised."""
+    """A data set whose every image is its own number in all pixels, so that rows can be recognized."""
     labels = torch.cat([torch.full((count,), number) for number, count in enumerate(per_class)])
     shuffle = torch.randperm(len(labels), generator=torch.Generator().manual_seed(order_seed))
     labels = labels[shuffle]
@@ -214,9 +214,9 @@ def test_synthetic_is_reproducible_learnable_and_of_any_shape():
     assert not torch.equal(other[0].train.x, stream[0].train.x)
     train = torch.cat([task.train.x for task in stream]).flatten(1).float()
     labels = torch.cat([task.train.y for task in stream])
-    centres = torch.stack([train[labels == label].mean(0) for label in range(8)])
+    centers = torch.stack([train[labels == label].mean(0) for label in range(8)])
     for task in stream:
-        nearest = torch.cdist(task.test.x.flatten(1).float(), centres).argmin(1)
+        nearest = torch.cdist(task.test.x.flatten(1).float(), centers).argmin(1)
         assert (nearest == task.test.y).float().mean() > 0.9
 
 
@@ -226,7 +226,7 @@ def test_wrong_synthetic_settings(text):
         open_stream(f"synthetic:{text}")
 
 
-def test_the_catalogue_is_complete():
+def test_the_catalog_is_complete():
     names = {info.name for info in list_streams()}
     assert names == {
         *("seq-digits", "seq-mnist", "seq-fashion", "seq-cifar10", "seq-cifar100", "seq-tinyimagenet"),

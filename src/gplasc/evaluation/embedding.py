@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 
 
 def tsne(x: Tensor, *, seed: int = 0, perplexity: float = 30.0) -> Tensor:
-    """Embed rows in the plane so that neighbours stay neighbours: (N, D) to (N, 2) float32.
+    """Embed rows in the plane so that neighbors stay neighbors: (N, D) to (N, 2) float32.
 
     Few rows lower the perplexity, which must stay below their number. Distances between far groups mean nothing.
     """

@@ -1,4 +1,4 @@
-"""Where features lie on the sphere: task centres, radii, and how far past classes have moved."""
+"""Where features lie on the sphere: task centers, radii, and how far past classes have moved."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def diagnose(
     """Describe the geometry of the tasks seen so far.
 
     means: class means (C_t, D) of each task now; learned: the same as they were when the task had just been learned;
-    region: what the theory says of the current task's region, vertices: (K, D) the prepared centres, last_step: what
+    region: what the theory says of the current task's region, vertices: (K, D) the prepared centers, last_step: what
     the plug-in's terms saw in the last step of training (share of active pairs, ...); all None without GPLASC.
 
-    The radius is the root mean square distance of a task's class means from their centre; drift is the distance a class
+    The radius is the root mean square distance of a task's class means from their center; drift is the distance a class
     mean has moved since its task was learned.
     """
-    centres = [m.mean(0) for m in means]
-    directions = normalize(torch.stack(centres), dim=1)
+    centers = [m.mean(0) for m in means]
+    directions = normalize(torch.stack(centers), dim=1)
     cosines = directions @ directions.T
     result: dict[str, Any] = {
-        "center_norm": [c.norm().item() for c in centres],
-        "radius": [(m - c).square().sum(1).mean().sqrt().item() for m, c in zip(means, centres, strict=True)],
+        "center_norm": [c.norm().item() for c in centers],
+        "radius": [(m - c).square().sum(1).mean().sqrt().item() for m, c in zip(means, centers, strict=True)],
         "center_cosines": cosines.tolist(),
         "drift": [(m - p).norm(dim=1).mean().item() for m, p in zip(means, learned, strict=True)],
     }
     if vertices is not None:
-        found = vertices[: len(centres)].to(directions)
+        found = vertices[: len(centers)].to(directions)
         result["vertex_cosine"] = (directions * found).sum(1).tolist()
         result["etf_cosine"] = -1.0 / (len(vertices) - 1) if len(vertices) > 1 else None
     if region is not None:

@@ -88,7 +88,7 @@ def backward_transfer(matrix: Matrix) -> float:
     return fmean(_at(matrix, last, task) - _at(matrix, task, task) for task in range(last)) if last else 0.0
 
 
-def summarise(matrix: Matrix, samples: Sequence[int]) -> dict[str, float]:
+def summarize(matrix: Matrix, samples: Sequence[int]) -> dict[str, float]:
     """Return every metric by name; ``samples`` are the numbers of test samples of the tasks."""
     return {
         "final_accuracy": final_accuracy(matrix),

@@ -38,8 +38,8 @@ def principal_axes(x: Tensor, dim: int) -> Projection:
         raise ValueError(f"cannot find {dim} axes in {len(x)} rows of {x.shape[1]} dimensions")
     x = x.double()
     mean = x.mean(0)
-    centred = x - mean
-    values, vectors = torch.linalg.eigh(centred.T @ centred)  # ascending
+    centered = x - mean
+    values, vectors = torch.linalg.eigh(centered.T @ centered)  # ascending
     total = values.sum().clamp_min(torch.finfo(torch.float64).tiny)
     return Projection(mean, vectors[:, -dim:].flip(1), float(values[-dim:].sum() / total))
 
@@ -55,8 +55,8 @@ class KernelDensity:
         points = points.double()
         self.points = points
         count, dim = points.shape
-        centred = points - points.mean(0)
-        covariance = centred.T @ centred / (count - 1)
+        centered = points - points.mean(0)
+        covariance = centered.T @ centered / (count - 1)
         # Collapsed features leave no variance in some direction; a hair of it keeps the density finite.
         hair = 1e-9 * covariance.trace() + torch.finfo(torch.float64).tiny ** 0.5
         covariance = covariance + hair * torch.eye(dim, dtype=torch.float64)
@@ -122,7 +122,7 @@ class TaskOverlap:
 def task_overlap(
     features: Sequence[Tensor], *, generator: torch.Generator, dim: int = 3, draws: int = 5000
 ) -> TaskOverlap:
-    """Overlap between the feature densities of tasks; features: one (N_t, D) tensor a task, not normalised.
+    """Overlap between the feature densities of tasks; features: one (N_t, D) tensor a task, not normalized.
 
     The principal axes are fitted to all tasks together.
     """

@@ -8,7 +8,7 @@ from gplasc.errors import UserError
 
 EXPERIMENTS: dict[str, str] = {
     "toy": "features on the sphere with and without thresholds and task regions (the paper's figure 3)",
-    "theory": "the theorem checked by minimisation: loss, cosines, radius, centre and the boundary cases",
+    "theory": "the theorem checked by minimization: loss, cosines, radius, center and the boundary cases",
 }
 """Experiments that are code; the others are grids, see `gplasc.experiments.grid`."""
 

@@ -24,11 +24,11 @@ def r2scl(
     center: Tensor | None = None,
     position_weight: float = 0.0,
 ) -> Tensor:
-    """The region-restricted contrastive loss of one task; without threshold and centre it is plain SupCon.
+    """The region-restricted contrastive loss of one task; without threshold and center it is plain SupCon.
 
     z: (N, D) unit rows; y: (N,). The hinge is an exact penalty: at the theorem's optimum the mean contrastive
     loss falls by less than 1/temperature per unit of cosine given up, so a range_weight above 1/temperature
-    holds the threshold exactly, not nearly. The centre fixes a direction only (cosine target); the length of
+    holds the threshold exactly, not nearly. The center fixes a direction only (cosine target); the length of
     the task prototype stays free, so that measuring it says something.
     """
     gram = shared_gram(z)
@@ -49,7 +49,7 @@ def descend(
     record: Collection[int] = (),
     after_step: Callable[[], None] | None = None,
 ) -> list[Tensor]:
-    """Minimise `objective` over unit rows from `start` (..., D); returns recorded points and the final ones.
+    """Minimize `objective` over unit rows from `start` (..., D); returns recorded points and the final ones.
 
     `objective` takes the points and the share of steps done. Adam moves the rows; each step ends on the
     sphere. The learning rate falls along a cosine to nearly nothing, because the kink of a hinge keeps any
@@ -59,13 +59,13 @@ def descend(
     if steps < 1:
         raise ValueError(f"steps is {steps}; at least one step is needed")
     points = start.clone().requires_grad_()
-    optimiser = torch.optim.Adam([points], lr=learning_rate, betas=(0.9, 0.99))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-4 * learning_rate)
+    optimizer = torch.optim.Adam([points], lr=learning_rate, betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=1e-4 * learning_rate)
     kept = [start.clone()] if 0 in record else []
     for step in range(1, steps + 1):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         objective(normalize(points, dim=-1), (step - 1) / steps).backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         with torch.no_grad():
             points.copy_(normalize(points, dim=-1))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gplasc.config import Scale
 from gplasc.experiments.grid import Cell, expand, load_experiment
-from gplasc.experiments.summary import Entry, scale_statement, summarise_cells
+from gplasc.experiments.summary import Entry, scale_statement, summarize_cells
 from gplasc.experiments.tables import print_tables, write_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
@@ -99,7 +99,7 @@ def reproduce(
 
     values = view.measure(experiment, cells, records, open_run)
     experiment = experiment.model_copy(update={"notes": (*experiment.notes, *view.remarks())})
-    entries = summarise_cells(experiment, cells, values)
+    entries = summarize_cells(experiment, cells, values)
     folder = out / name
     files = [
         *write_tables(experiment, entries, statement, folder),

@@ -71,7 +71,7 @@ class Entry:
         return self.scale == "paper" and self.comparable
 
 
-def summarise_cells(experiment: Experiment, cells: Sequence[Cell], values: Values) -> list[Entry]:
+def summarize_cells(experiment: Experiment, cells: Sequence[Cell], values: Values) -> list[Entry]:
     """Gather the seeds of each cell of the table."""
     groups: dict[tuple[str, str, int | None], list[Cell]] = {}
     for cell in cells:

@@ -1,8 +1,8 @@
-"""The theorem put to the test: minimise the contrastive loss under a cosine threshold and compare.
+"""The theorem put to the test: minimize the contrastive loss under a cosine threshold and compare.
 
 For |Y| balanced classes whose pairs keep cosine >= k the theorem gives the smallest loss and says that it is
 reached exactly when each class is one point and all class pairs have cosine k: a regular simplex of radius
-sqrt((1 - 1/|Y|)(1 - k)) around a centre of norm sqrt((1 + (|Y| - 1) k) / |Y|). Two boundaries are shown too:
+sqrt((1 - 1/|Y|)(1 - k)) around a center of norm sqrt((1 + (|Y| - 1) k) / |Y|). Two boundaries are shown too:
 a k below -1/(|Y| - 1) changes nothing, and for a larger k the Gram matrix (1 - k) I + k 11' has rank |Y|, so
 |Y| dimensions are needed; |Y| - 1, as the paper's statement has it, suffice only up to the simplex value.
 """
@@ -50,7 +50,7 @@ COSINE_TOLERANCE = 0.01  # of every pair of classes; the theorem is a statement 
 
 @dataclass(frozen=True)
 class Shape:
-    """Form of one task: distance of features to their centre, its norm, range of cosines between classes."""
+    """Form of one task: distance of features to their center, its norm, range of cosines between classes."""
 
     radius: float
     center_norm: float
@@ -58,7 +58,7 @@ class Shape:
     largest_cosine: float
 
     def deviation(self, theory: Shape) -> float:
-        """Largest relative difference of radius and centre norm; absolute where theory says 0."""
+        """Largest relative difference of radius and center norm; absolute where theory says 0."""
         pairs = ((self.radius, theory.radius), (self.center_norm, theory.center_norm))
         return max(abs(measured - expected) / (expected or 1.0) for measured, expected in pairs)
 
@@ -80,7 +80,7 @@ def theory_shape(num_classes: int, k: float | None) -> Shape:
 
 
 def measure_shape(z: Tensor, y: Tensor) -> Shape:
-    """Form of the features z (N, D), unit rows with labels y (N,); radius: mean distance to the centre."""
+    """Form of the features z (N, D), unit rows with labels y (N,); radius: mean distance to the center."""
     center = task_center(z, y)
     cosines = (z @ z.T)[y[:, None] != y[None, :]]
     return Shape(
@@ -139,7 +139,7 @@ class Finding:
 
     @property
     def agrees(self) -> bool:
-        """Whether the minimisation found what the theorem, with its dimension condition mended, says."""
+        """Whether the minimization found what the theorem, with its dimension condition mended, says."""
         held = self.violation <= VIOLATION_TOLERANCE
         return held and self.bound_holds and self.attained == self.setting.attainable
 
@@ -182,7 +182,7 @@ def examine(
     generator: torch.Generator,
     after_step: Callable[[], None] | None = None,
 ) -> list[Finding]:
-    """Minimise each setting (all of one class count) from `starts` random starts and compare the best end.
+    """Minimize each setting (all of one class count) from `starts` random starts and compare the best end.
 
     Ends that violate the threshold (by more than the tolerance) are worse than any that do not.
     """
@@ -356,7 +356,7 @@ def _table_text(findings: Sequence[Finding]) -> str:
 def _print(result: TheoryResult, console: Console) -> None:
     """The table of findings, a sentence about the boundary cases, and the files."""
     table = Table(
-        title="Minimised loss and final features, measured / theorem",
+        title="Minimized loss and final features, measured / theorem",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -369,7 +369,7 @@ def _print(result: TheoryResult, console: Console) -> None:
         "above\nbound",
         "class\ncosines",
         "\nradius",
-        "\ncentre",
+        "\ncenter",
         "bound\nreached",
     ):
         table.add_column(name, justify="right", no_wrap=True)
@@ -410,7 +410,7 @@ def _print(result: TheoryResult, console: Console) -> None:
 
 
 def _figure(findings: Sequence[Finding], out: Path) -> list[Path]:
-    """Write theory.png and theory.svg: radius, centre norm and loss above the bound, over the threshold."""
+    """Write theory.png and theory.svg: radius, center norm and loss above the bound, over the threshold."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -449,7 +449,7 @@ def _figure(findings: Sequence[Finding], out: Path) -> list[Path]:
         panels[2].set_yscale("log")
         panels[2].set_ylim(5e-8, 2)
         for axes, title in zip(
-            panels, ("radius of the class simplex", "norm of its centre", "loss above the bound"), strict=True
+            panels, ("radius of the class simplex", "norm of its center", "loss above the bound"), strict=True
         ):
             axes.set_title(title)
             axes.set_xlabel("threshold k")

@@ -1,9 +1,9 @@
-"""The paper's toy example: what thresholds and fixed centres do to features in three dimensions.
+"""The paper's toy example: what thresholds and fixed centers do to features in three dimensions.
 
 Free points on the sphere stand for the features of a network. Panels (a) to (d) hold one task of three
 classes, without a threshold and with 0.3, 0.7 and 0.9 and a fixed prototype. Panels (e) and (f) hold three
 such tasks that come one after the other, each trained alone and never moved again (no drift of past
-features): plain SupCon against R2SCL with the vertices of a simplex as centres.
+features): plain SupCon against R2SCL with the vertices of a simplex as centers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TrainedTask:
-    """One task: labels (N,), the recorded points (S, N, 3) from start to end, its threshold and centre."""
+    """One task: labels (N,), the recorded points (S, N, 3) from start to end, its threshold and center."""
 
     labels: Tensor
     history: Tensor
@@ -60,7 +60,7 @@ class TrainedTask:
 
     @property
     def shape(self) -> Shape:
-        """Radius, centre norm and class cosines of the final features."""
+        """Radius, center norm and class cosines of the final features."""
         return measure_shape(self.history[-1], self.labels)
 
 
@@ -104,7 +104,7 @@ class ToyResult:
 
     @property
     def agrees(self) -> bool:
-        """Whether every radius and centre norm is within 2 % of the theorem's."""
+        """Whether every radius and center norm is within 2 % of the theorem's."""
         return all(panel.agrees for panel in self.panels)
 
 
@@ -121,7 +121,7 @@ def task_overlap(tasks: list[Array], *, bandwidth: float = BANDWIDTH, count: int
     """Overlap of tasks: the integral over the sphere of min(p_a, p_b), averaged over pairs of tasks.
 
     tasks: features (N, 3) of each task, unit rows. p is a kernel density with the von Mises-Fisher kernel
-    exp(cos(angle) / bandwidth ** 2), normalised to 1 over the sphere; the integral is a sum over `count`
+    exp(cos(angle) / bandwidth ** 2), normalized to 1 over the sphere; the integral is a sum over `count`
     evenly spread points. 0: no task reaches where another is; 1: the tasks have the same density. The
     bandwidth (radians) stands for the spread of real classes, since free points collapse entirely.
     """
@@ -138,7 +138,7 @@ def task_overlap(tasks: list[Array], *, bandwidth: float = BANDWIDTH, count: int
 def _turned(task: Array, center: Array | None, generator: torch.Generator) -> Array:
     """The task turned at random among the places that its loss does not tell apart, (N, 3).
 
-    Without a centre every rotation of the sphere, with one the rotations about it.
+    Without a center every rotation of the sphere, with one the rotations about it.
     """
     if center is None:
         matrix, upper = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=generator))
@@ -184,7 +184,7 @@ def train_task(
     generator: torch.Generator,
     after_step: Callable[[], None] | None = None,
 ) -> TrainedTask:
-    """Optimise the points of one task of three classes from a random start; k and center as in `r2scl`."""
+    """Optimize the points of one task of three classes from a random start; k and center as in `r2scl`."""
     labels = torch.arange(NUM_CLASSES).repeat_interleave(points_per_class)
     # Single precision is far finer than the tolerance, and twice as fast.
     start = random_points(len(labels), 3, generator).float()
@@ -246,7 +246,7 @@ def _draw(
     if overlap is None:
         caption = (
             f"radius {panel.measured.radius:.3f} (theory {panel.theory.radius:.3f})\n"
-            f"centre norm {panel.measured.center_norm:.3f} (theory {panel.theory.center_norm:.3f})"
+            f"center norm {panel.measured.center_norm:.3f} (theory {panel.theory.center_norm:.3f})"
         )
         structure = style.STRUCTURE
     else:
@@ -268,7 +268,7 @@ def run_toy(
 ) -> ToyResult:
     """Run the toy example and write toy.png, toy.svg, toy.html and toy.json into the folder `out`.
 
-    Prints the measured radius and centre norm of each panel beside the theorem's and the overlap of tasks.
+    Prints the measured radius and center norm of each panel beside the theorem's and the overlap of tasks.
     Progress goes to standard error, tables to `console` (standard output by default). The orientation of
     every task comes from `seed`. Raises UserError when matplotlib or plotly is missing.
     """
@@ -379,7 +379,7 @@ def _page(spheres: list[SpherePanel], out: Path) -> Path:
     """Write toy.html."""
     introduction = (
         "Free points on the sphere stand for features. Drag a sphere to turn it, scroll to zoom, and move "
-        "the slider or press play to watch the optimisation from its random start. Panels (a) to (d): one "
+        "the slider or press play to watch the optimization from its random start. Panels (a) to (d): one "
         "task of three classes; the red triangle joins the classes, the shaded cap is the region that the "
         "theorem predicts. Panels (e) and (f): three tasks, one after the other; past features stay put."
     )
@@ -393,7 +393,7 @@ def _print(result: ToyResult, console: Console) -> None:
         title="Final features against the theorem", title_justify="left", box=box.SIMPLE_HEAD, padding=0
     )
     table.add_column("panel", no_wrap=True)
-    for name in ("k", "radius", "theory", "centre", "theory", "off by", "≤ 2%"):
+    for name in ("k", "radius", "theory", "center", "theory", "off by", "≤ 2%"):
         table.add_column(name, justify="right", no_wrap=True)
     for panel in result.panels:
         table.add_row(

@@ -58,7 +58,7 @@ class Context:
         self.previous_modules = None
         self._previous_outputs: dict[int, Outputs] = {}
         data, size = config.data, stream.image_shape[-1]
-        colour = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
+        color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
         self.augmentations: Mapping[Augment, Augmentation] = {
             "contrastive": contrastive(
                 size,
@@ -66,7 +66,7 @@ class Context:
                 stream.std,
                 scale=(data.crop_scale, 1.0),
                 flip=data.flip,
-                jitter=(colour[0], colour[1], colour[2], colour[3]),
+                jitter=(color[0], color[1], color[2], color[3]),
             ),
             "replay": replay(size, stream.mean, stream.std, padding=data.padding, flip=data.flip),
             "plain": plain(stream.mean, stream.std),

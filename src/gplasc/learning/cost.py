@@ -42,7 +42,7 @@ def measure_cost(
 ) -> Cost:
     """Take a few steps of the first two tasks and extrapolate; nothing is written.
 
-    The linear probe's own optimiser steps are not counted; in the cached mode they are a small part.
+    The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
     config = resolved.config
     stream = open_configured_stream(resolved, data_dir)

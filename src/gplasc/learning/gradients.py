@@ -1,4 +1,4 @@
-"""Gradients as one vector, for methods that change them between backward and the optimiser's step."""
+"""Gradients as one vector, for methods that change them between backward and the optimizer's step."""
 
 from __future__ import annotations
 

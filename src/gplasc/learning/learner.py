@@ -88,7 +88,7 @@ class Learner:
         self.plugins: list[Plugin[Any]] = [_build(find_plugin(name), config, name) for name in config.plugins]
         self.ctx = Context(config, stream, torch.device(device), self.method, pulse=self.watcher.pulse)
         self.ctx.set_modules(self._build_modules())
-        self.optimiser = self._new_optimiser()
+        self.optimizer = self._new_optimizer()
         self.position = Position()
         self.class_il: list[list[float | None]] = []
         self.task_il: list[list[float | None]] = []
@@ -107,8 +107,8 @@ class Learner:
             if not self.position.begun:
                 for component in (self.method, *self.plugins):
                     component.begin_task(self.ctx)
-                if not self.config.train.keep_optimiser:
-                    self.optimiser = self._new_optimiser()
+                if not self.config.train.keep_optimizer:
+                    self.optimizer = self._new_optimizer()
                 self.timings.append({})
                 self.position.begun = True
             self._train()
@@ -147,7 +147,7 @@ class Learner:
             position.epoch, position.step, position.order = position.epoch + 1, 0, []
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one optimiser step on a batch and return the terms, without waiting for the device."""
+        """Take one optimizer step on a batch and return the terms, without waiting for the device."""
         ctx = self.ctx
         own = self.method.parts(batch, ctx)
         further = [part for plugin in self.plugins for part in plugin.parts(batch, own, ctx)]
@@ -161,10 +161,10 @@ class Learner:
         terms = dict(self.method.loss(own, outs[: len(own)], ctx))
         for plugin in self.plugins:
             terms |= plugin.loss(parts, outs, ctx)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         torch.stack(list(terms.values())).sum().backward()
         self.method.adjust_gradients(ctx)
-        self.optimiser.step()
+        self.optimizer.step()
         self.method.after_step(batch, own, outs[: len(own)], ctx)
         ctx.forget_step()
         return {name: term.detach() for name, term in terms.items()}
@@ -228,7 +228,7 @@ class Learner:
             modules.update(component.modules(self.ctx, network))
         return modules.to(self.ctx.device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
-    def _new_optimiser(self) -> torch.optim.SGD:
+    def _new_optimizer(self) -> torch.optim.SGD:
         train = self.config.train
         own = {n: r for c in (self.method, *self.plugins) for n, r in c.learning_rates().items()}
         groups = [
@@ -240,11 +240,11 @@ class Learner:
         )
 
     def _set_learning_rate(self, part: float) -> float:
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
                 self.config.train, group["base_lr"], self.ctx.epoch, self.ctx.epochs, part
             )
-        return float(self.optimiser.param_groups[0]["lr"])
+        return float(self.optimizer.param_groups[0]["lr"])
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -261,7 +261,7 @@ class Learner:
             "position": dict(vars(self.position)),
             "modules": self.ctx.modules.state_dict(),
             "previous": self.ctx.previous_modules and self.ctx.previous_modules.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "memory": self.ctx.memory.state_dict(),
             "random": self.ctx.random.state_dict(),
             "components": [component.state_dict() for component in (self.method, *self.plugins)],
@@ -282,8 +282,8 @@ class Learner:
             self.ctx.keep_previous()
             assert self.ctx.previous_modules is not None
             self.ctx.previous_modules.load_state_dict(state["previous"])
-        self.optimiser = self._new_optimiser()
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer = self._new_optimizer()
+        self.optimizer.load_state_dict(state["optimizer"])
         self.ctx.memory.load_state_dict(state["memory"])
         self.ctx.random.load_state_dict(state["random"])
         for component, part in zip((self.method, *self.plugins), state["components"], strict=True):
@@ -307,12 +307,12 @@ class Learner:
         return len(self.stream[task].train) + remembered
 
     def steps_of(self, task: int) -> int:
-        """Return how many optimiser steps a task takes, for a memory that is full after the first task."""
+        """Return how many optimizer steps a task takes, for a memory that is full after the first task."""
         return epochs_of(self.config, task) * -(-self.pool_size(task) // self.config.train.batch)
 
     @cached_property
     def total_steps(self) -> int:
-        """How many optimiser steps the whole stream takes."""
+        """How many optimizer steps the whole stream takes."""
         return sum(self.steps_of(index) for index in range(len(self.stream)))
 
 

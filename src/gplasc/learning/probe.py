@@ -24,7 +24,7 @@ def train_probe(ctx: Context) -> LinearClassifier:
     y = ctx.pool.y
     weights = 1.0 / torch.bincount(y).double()[y]
     classifier = LinearClassifier(ctx.network.feature_dim, len(ctx.seen), generator=generator).to(ctx.device)
-    optimiser = torch.optim.SGD(classifier.parameters(), lr=settings.lr, momentum=settings.momentum)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=settings.lr, momentum=settings.momentum)
     views = torch.empty(0)
     if settings.mode == "cached":
         passes = (ctx.features(ctx.pool, "contrastive", generator=generator) for _ in range(settings.views))
@@ -33,7 +33,7 @@ def train_probe(ctx: Context) -> LinearClassifier:
     for epoch in range(settings.epochs):
         ctx.pulse("probe", epoch / settings.epochs)
         drop = sum(epoch >= milestone for milestone in settings.milestones)
-        optimiser.param_groups[0]["lr"] = settings.lr * settings.decay**drop
+        optimizer.param_groups[0]["lr"] = settings.lr * settings.decay**drop
         draws = torch.multinomial(weights, len(y), replacement=True, generator=generator)
         which = torch.randint(settings.views, (len(y),), generator=generator)
         for rows, view in zip(draws.split(settings.batch), which.split(settings.batch), strict=True):
@@ -42,9 +42,9 @@ def train_probe(ctx: Context) -> LinearClassifier:
                 features = views[ctx.to_device(view), rows_there]
             else:
                 features = _augmented_features(ctx, rows, generator)
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             nn.functional.cross_entropy(classifier(features), labels[rows_there]).backward()
-            optimiser.step()
+            optimizer.step()
     return classifier.requires_grad_(False)
 
 

@@ -15,7 +15,7 @@ def cosine(lr: float, floor: float, progress: float) -> float:
 def learning_rate(train: Train, lr: float, epoch: int, epochs: int, part: float) -> float:
     """Return the learning rate in an epoch, counted from 0, of which ``part`` in [0, 1) is over.
 
-    Warm-up is linear, step by step, towards the value that the cosine has when it ends; the cosine changes once an
+    Warm-up is linear, step by step, toward the value that the cosine has when it ends; the cosine changes once an
     epoch and counts epochs from 1, as in the code of SupCon and Co2L. A warm-up takes at most half of the epochs.
     """
     floor = lr * train.lr_decay**3 if train.schedule == "cosine" else lr

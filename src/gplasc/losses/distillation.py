@@ -12,7 +12,7 @@ def feature_distillation(
     student: Tensor,
     teacher: Tensor,
     *,
-    normalise: bool = True,
+    normalize: bool = True,
     reduction: str = "mean",
     dimensions: str = "sum",
 ) -> Tensor:
@@ -20,7 +20,7 @@ def feature_distillation(
 
         loss_i = | n(f_i) - n(g_i) | ** 2,      n(x) = x / |x|
 
-    student, teacher: (N, D) features of the same samples, not necessarily unit; `normalise=False` compares
+    student, teacher: (N, D) features of the same samples, not necessarily unit; `normalize=False` compares
     them as they are. No gradient reaches the teacher. Without rows the loss is 0 and keeps its graph.
     reduction: "mean" over rows, "sum", or "none" for (N,). dimensions: "sum" or "mean" over D.
     """
@@ -29,7 +29,7 @@ def feature_distillation(
     inputs.require_choice("dimensions", dimensions, ("sum", "mean"))
     with inputs.full_precision(student):
         student, teacher = inputs.promote(student), inputs.promote(teacher.detach())
-        if normalise:
+        if normalize:
             student, teacher = inputs.unit_rows(student), inputs.unit_rows(teacher)
         return inputs.reduce_rows(_distance(student, teacher, dimensions), reduction)
 
@@ -41,7 +41,7 @@ class FeatureProjector(nn.Module):
     code has an eighth of the width, 64 for a ResNet-18. The sigmoid suits raw pooled ReLU features, which
     are not negative; `sigmoid=False` leaves the output free, for signed features. Weights are drawn as
     nn.Linear draws them, but from `generator`. Its parameters are trained together with the encoder: give
-    them to the optimiser.
+    them to the optimizer.
     """
 
     def __init__(

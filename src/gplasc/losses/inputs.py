@@ -3,7 +3,7 @@
 Shapes and types are metadata: checking them never looks at the data. Whether rows have unit length does
 need the data. On the CPU that is one pass over (N, D) beside the (N, N, D) work of the loss and is done at
 every call. On other devices the answer would make the host wait for the device, so there only the first
-call of each loss in the process asks, which is when a forgotten normalisation shows; `check_unit_rows` asks
+call of each loss in the process asks, which is when a forgotten normalization shows; `check_unit_rows` asks
 at any time. Inside torch.compile nothing is asked.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 _LABEL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _LOW_PRECISION = (torch.float16, torch.bfloat16)
-# Rows that were normalised in bfloat16 are off by up to 0.4 %.
+# Rows that were normalized in bfloat16 are off by up to 0.4 %.
 _LENGTH_TOLERANCE = 1e-2
 _asked: set[tuple[str, str]] = set()
 
@@ -49,7 +49,7 @@ def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
 def check_unit_rows(z: Tensor, name: str = "z") -> None:
     """Raise ValueError unless every row of `z` (N, D) has length 1. Waits for the device.
 
-    Rows of zeros pass (normalising a zero vector yields one); rows that are not finite pass too, since
+    Rows of zeros pass (normalizing a zero vector yields one); rows that are not finite pass too, since
     the training loop can name the term and the step where that began.
     """
     if len(z) == 0:
@@ -60,7 +60,7 @@ def check_unit_rows(z: Tensor, name: str = "z") -> None:
         row = int(wrong.nonzero()[0, 0])
         raise ValueError(
             f"{name} must have rows of length 1, but row {row} has length {float(length[row]):.4g}: "
-            "normalise first, for example with gplasc.losses.unit_rows."
+            "normalize first, for example with gplasc.losses.unit_rows."
         )
 
 

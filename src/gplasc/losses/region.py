@@ -113,7 +113,7 @@ def _penalty(x: Tensor, form: str) -> Tensor:
 
 
 def task_center(z: Tensor, y: Tensor) -> Tensor:
-    """Mean of the class means: (D,), not normalised.
+    """Mean of the class means: (D,), not normalized.
 
     z: (N, D) rows of one task; y: (N,) integer labels. Each class present counts the same, however many rows
     it has. Without rows it is 0.
@@ -144,9 +144,9 @@ def position_loss(
     norm: float | Tensor | None = None,
     dimensions: str = "sum",
 ) -> Tensor:
-    """Pull the centre of a task, the mean of its class means, to its vertex (GPLASC, L_position).
+    """Pull the center of a task, the mean of its class means, to its vertex (GPLASC, L_position).
 
-    target "unit": |P - center| ** 2, as the paper has it. The centre of several classes is always shorter
+    target "unit": |P - center| ** 2, as the paper has it. The center of several classes is always shorter
     than 1, so with a unit vertex this never ends and keeps pulling the classes together. target "scaled":
     |P - norm * center| ** 2; with norm = `Region.center_norm` it is 0 exactly where the range loss is 0
     too. target "cosine": 1 - cos(P, center), which leaves the length free.
@@ -171,7 +171,7 @@ def center_loss(
     norm: float | Tensor | None = None,
     dimensions: str = "sum",
 ) -> Tensor:
-    """`position_loss` of a centre that is known already: mean (D,), center (D,)."""
+    """`position_loss` of a center that is known already: mean (D,), center (D,)."""
     if center.shape != mean.shape or center.ndim != 1:
         raise ValueError(f"center must have shape {tuple(mean.shape)}, got {tuple(center.shape)}.")
     inputs.require_choice("target", target, POSITION_TARGETS)

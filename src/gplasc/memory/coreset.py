@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gplasc.quadratic import minimise_non_negative
+from gplasc.quadratic import minimize_non_negative
 
 
 def last_layer_gram(errors: Tensor, features: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def matching_pursuit(
 ) -> tuple[Tensor, Tensor]:
     """Approximate a vector by few vectors with non-negative weights (orthogonal matching pursuit).
 
-        minimise || b - sum_i w_i g_i ||^2 + ridge || w ||^2   with w >= 0 and at most ``budget`` of them above 0
+        minimize || b - sum_i w_i g_i ||^2 + ridge || w ||^2   with w >= 0 and at most ``budget`` of them above 0
 
     gram: (N, N) of <g_i, g_j>; wanted: (N,) of <g_i, b>: nothing else about the vectors is needed. Each step takes the
     vector that has the largest inner product with what is still missing, and fits all weights anew. Returns indices in
@@ -49,10 +49,10 @@ def matching_pursuit(
 
 
 def _fit(gram: Tensor, wanted: Tensor, ridge: float) -> Tensor:
-    """Minimise ``w' (G + ridge) w / 2 - b' w`` over w >= 0."""
+    """Minimize ``w' (G + ridge) w / 2 - b' w`` over w >= 0."""
     # A hair of the diagonal keeps equal vectors from making the matrix singular.
     jitter = ridge + 1e-10 * float(gram.diagonal().mean())
-    return minimise_non_negative(gram + jitter * torch.eye(len(gram), dtype=gram.dtype), wanted)
+    return minimize_non_negative(gram + jitter * torch.eye(len(gram), dtype=gram.dtype), wanted)
 
 
 def class_budgets(counts: Tensor, budget: int) -> Tensor:

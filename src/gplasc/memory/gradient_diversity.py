@@ -54,7 +54,7 @@ def gradient_products(network: Network, x: Tensor, y: Tensor) -> Tensor:
 def sample_gradients(network: Network, x: Tensor, y: Tensor) -> Tensor:
     """The gradient of each sample's cross-entropy by all weights that the logits depend on, (N, P).
 
-    x: (N, C, H, W) normalised images; y: (N,). One vectorised pass, not one backward pass a sample. BatchNorm uses its
+    x: (N, C, H, W) normalized images; y: (N,). One vectorized pass, not one backward pass a sample. BatchNorm uses its
     running statistics, without which a gradient of one sample would not exist; nothing of the network is changed.
     """
     model = _Logits(network)

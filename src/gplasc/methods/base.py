@@ -1,4 +1,4 @@
-"""What a method is: it says what is forwarded, which terms are minimised, what is remembered and who predicts."""
+"""What a method is: it says what is forwarded, which terms are minimized, what is remembered and who predicts."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ class Method(Component[SettingsType]):
         return [ctx.part(batch.x, batch.y, views=self.views, augmentation=self.augmentation)]
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
-        """Return the named terms that are minimised; ``outs`` belong to ``parts``."""
+        """Return the named terms that are minimized; ``outs`` belong to ``parts``."""
         raise NotImplementedError
 
     def adjust_gradients(self, ctx: Context) -> None:
-        """Change the gradients between backward and the optimiser's step (GEM)."""
+        """Change the gradients between backward and the optimizer's step (GEM)."""
 
     def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
-        """Act after the optimiser's step, for instance fill a reservoir."""
+        """Act after the optimizer's step, for instance fill a reservoir."""
 
     def end_task(self, ctx: Context) -> None:
         """Act after the task's last step; the predictor of this task exists already."""

@@ -132,5 +132,5 @@ class CCLIS(Contrastive[CCLISSettings]):
 def _unit_prototypes(modules: nn.ModuleDict) -> Tensor:
     prototypes = modules["prototypes"]
     assert isinstance(prototypes, Prototypes)
-    prototypes.normalise_()
+    prototypes.normalize_()
     return prototypes.weight

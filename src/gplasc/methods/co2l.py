@@ -34,7 +34,7 @@ class Co2L(Contrastive[SettingsType], Generic[SettingsType]):
 
     Settings: ClassVar[type[Settings]] = Co2LSettings
     DEVIATIONS: ClassVar[tuple[str, ...]] = (
-        "teacher_mode='train': the previous model normalises with batch statistics, as in the official code, where "
+        "teacher_mode='train': the previous model normalizes with batch statistics, as in the official code, where "
         "this follows from the place of a deepcopy; the paper is silent",
         "divisor='rows': the asymmetric term is divided by all rows, as in the official code; the paper's formula is "
         "a sum over the current anchors ('anchors' divides by their number)",

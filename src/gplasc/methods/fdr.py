@@ -29,7 +29,7 @@ class FDR(Replay[FDRSettings]):
     Settings = FDRSettings
     DEVIATIONS = (
         "cross-entropy and distance are one sum and one step, as in the paper; the code of the published numbers takes "
-        "two optimiser steps, first the one, then the other, and never multiplies by its alpha: alpha=1 comes closest",
+        "two optimizer steps, first the one, then the other, and never multiplies by its alpha: alpha=1 comes closest",
         "each of t tasks keeps a t-th of the memory; in that code the divisor is one too small since its tasks are "
         "counted from 0, so the second task keeps as much as the first",
         "the remembered outputs are those of plain images in evaluation mode; in that code augmented ones",

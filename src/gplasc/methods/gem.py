@@ -12,7 +12,7 @@ from gplasc.config import Settings
 from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
 from gplasc.methods.base import Classifying, Part, cross_entropy, remember_balanced
 from gplasc.models import Outputs
-from gplasc.quadratic import minimise_non_negative
+from gplasc.quadratic import minimize_non_negative
 
 if TYPE_CHECKING:
     from gplasc.learning.context import Context
@@ -22,7 +22,7 @@ class GEMSettings(Settings):
     """Settings of GEM."""
 
     margin: float = Field(
-        0.5, ge=0, description="lower bound of the dual variables: pushes into the past's favour"
+        0.5, ge=0, description="lower bound of the dual variables: pushes into the past's favor"
     )
     ridge: float = Field(1e-3, gt=0, description="added to the diagonal of the dual problem")
     memory_batch: int | None = Field(
@@ -40,7 +40,7 @@ class GEM(Classifying[GEMSettings]):
         "the memory is class-balanced and random, as in the code of the published numbers; the paper keeps the last "
         "samples of each task",
         "the dual is solved by non-negative least squares, exactly, instead of a general solver for quadratic "
-        "programmes",
+        "programs",
         "the past tasks' gradients are computed after the batch's, in that code before it: BatchNorm's running "
         "statistics see the same batches in another order",
     )
@@ -78,9 +78,9 @@ def satisfy(gradient: Tensor, constraints: Tensor, *, margin: float, ridge: floa
     gradient: (P,); constraints: G, (K, P). If all are satisfied already, the gradient is returned as it is. Otherwise
     ``g + G' v`` with v from the dual problem
 
-        minimise v' (G G' + ridge I) v / 2 + (G g)' v   over v >= margin
+        minimize v' (G G' + ridge I) v / 2 + (G g)' v   over v >= margin
 
-    which in ``u = v - margin >= 0`` is a programme with non-negative unknowns and linear part ``G g + P margin``. The
+    which in ``u = v - margin >= 0`` is a program with non-negative unknowns and linear part ``G g + P margin``. The
     constraints then hold up to ``ridge v``.
     """
     products = constraints @ gradient
@@ -89,5 +89,5 @@ def satisfy(gradient: Tensor, constraints: Tensor, *, margin: float, ridge: floa
     count = len(constraints)
     matrix = (constraints @ constraints.T).double().cpu() + ridge * torch.eye(count, dtype=torch.float64)
     lowest = torch.full((count,), margin, dtype=torch.float64)
-    dual = lowest + minimise_non_negative(matrix, -(products.double().cpu() + matrix @ lowest))
+    dual = lowest + minimize_non_negative(matrix, -(products.double().cpu() + matrix @ lowest))
     return gradient + constraints.T @ dual.to(gradient)

@@ -13,7 +13,7 @@ Features = Literal["relu", "signed"]
 
 
 class Encoder(nn.Module, ABC):
-    """Images (N, C, H, W), float and normalised -> pooled features (N, feature_dim)."""
+    """Images (N, C, H, W), float and normalized -> pooled features (N, feature_dim)."""
 
     feature_dim: int
     in_channels: int
@@ -42,6 +42,6 @@ def check_encoder_settings(*, width: int, in_channels: int, features: str) -> No
     if width < 1:
         raise ValueError(f"width is {width}; it must be a positive number of channels")
     if in_channels < 1:
-        raise ValueError(f"in_channels is {in_channels}; it must be 1 or more (1 for grey, 3 for colour)")
+        raise ValueError(f"in_channels is {in_channels}; it must be 1 or more (1 for gray, 3 for color)")
     if features not in ("relu", "signed"):
         raise ValueError(f"features is {features!r}; allowed are 'relu' (as published) and 'signed'")

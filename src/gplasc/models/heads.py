@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gplasc.losses.inputs import unit_rows
-from gplasc.models.initialise import initialise
+from gplasc.models.initialize import initialize
 
 
 class ProjectionHead(nn.Module):
@@ -26,7 +26,7 @@ class ProjectionHead(nn.Module):
         self.layers = nn.Sequential(
             nn.Linear(feature_dim, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, out)
         )
-        initialise(self, generator)
+        initialize(self, generator)
 
     def forward(self, features: Tensor) -> Tensor:
         """Unit rows (N, out), at least float32: low-precision lengths would not be 1."""
@@ -42,7 +42,7 @@ class LinearClassifier(nn.Linear):
     ) -> None:
         super().__init__(feature_dim, num_classes)
         self.num_classes = num_classes
-        initialise(self, generator)
+        initialize(self, generator)
 
 
 class Prototypes(nn.Module):
@@ -53,16 +53,16 @@ class Prototypes(nn.Module):
         self.num_classes = num_classes
         self.weight = nn.Parameter(torch.empty(num_classes, dim))
         nn.init.normal_(self.weight, generator=generator)
-        self.normalise_()
+        self.normalize_()
 
     @torch.no_grad()
-    def normalise_(self) -> None:
+    def normalize_(self) -> None:
         """Bring the rows back to unit length in place, outside the graph: a projection, not a layer."""
         self.weight.copy_(F.normalize(self.weight, dim=1))
 
     def forward(self, z: Tensor) -> Tensor:
-        """Cosines (N, num_classes) of the unit rows z (N, dim) with the prototypes, normalised first."""
-        self.normalise_()
-        # The copy is what the graph keeps, so a second forward pass (which normalises in place again)
+        """Cosines (N, num_classes) of the unit rows z (N, dim) with the prototypes, normalized first."""
+        self.normalize_()
+        # The copy is what the graph keeps, so a second forward pass (which normalizes in place again)
         # does not invalidate the backward pass of the first.
         return F.linear(z, self.weight.clone())

@@ -21,7 +21,7 @@ class Outputs:
     mode and the autocast state of the forward pass, wherever it is asked for: looking at a projection
     inside `no_grad` for a log does not rob the loss of its gradient, and a teacher run under `no_grad`
     stays without a graph. Unit rows and Gram matrices are always float32 or better. A head is evaluated
-    with the weights it has when it is first asked: ask before the optimiser's step.
+    with the weights it has when it is first asked: ask before the optimizer's step.
     """
 
     features: Tensor
@@ -123,7 +123,7 @@ class Network(nn.Module):
         return self.encoder.feature_dim
 
     def forward(self, x: Tensor) -> Outputs:
-        """Images (N, C, H, W), float and normalised -> Outputs; the heads run only when asked for."""
+        """Images (N, C, H, W), float and normalized -> Outputs; the heads run only when asked for."""
         return Outputs(self.encoder(x), self.projection, self.classifier)
 
     if TYPE_CHECKING:  # nn.Module's call is untyped

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gplasc.models.encoder import Encoder, Features, check_encoder_settings
-from gplasc.models.initialise import initialise
+from gplasc.models.initialize import initialize
 
 Stem = Literal["cifar", "imagenet"]
 
@@ -101,7 +101,7 @@ class ResNet18(Encoder):
                 )
                 channels_in = channels
         self.blocks = nn.Sequential(*blocks)
-        initialise(self, generator)
+        initialize(self, generator)
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:

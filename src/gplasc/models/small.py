@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.models.encoder import Encoder, Features, check_encoder_settings
-from gplasc.models.initialise import initialise
+from gplasc.models.initialize import initialize
 
 
 class SmallConv(Encoder):
@@ -39,7 +39,7 @@ class SmallConv(Encoder):
             if index < 2 or features == "relu":
                 layers.append(nn.ReLU(inplace=True))
         self.layers = nn.Sequential(*layers)
-        initialise(self, generator)
+        initialize(self, generator)
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:

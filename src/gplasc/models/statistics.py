@@ -12,7 +12,7 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 @contextmanager
 def steady_statistics(network: nn.Module) -> Iterator[None]:
-    """Forward passes inside normalise by their own batch and leave the running statistics alone.
+    """Forward passes inside normalize by their own batch and leave the running statistics alone.
 
     For images that are trained on in a form in which none is ever evaluated, such as strongly augmented views beside
     a classifier's own: with statistics of both, it predicts badly, whatever it has learned.

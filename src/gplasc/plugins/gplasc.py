@@ -179,7 +179,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         return terms
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
-        """Return what the theory says of the task, the prepared centres, and what the terms saw last."""
+        """Return what the theory says of the task, the prepared centers, and what the terms saw last."""
         if self.settings.space != "feature":
             return {"last_step": self.criterion.report()}
         return {

@@ -21,9 +21,9 @@ _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cros
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or the bars of one colour: y over x, with one error either way or none.
+    """One line, or the bars of one color: y over x, with one error either way or none.
 
-    Colour and marker come from `color`; an open series (a base) is dashed with hollow markers.
+    Color and marker come from `color`; an open series (a base) is dashed with hollow markers.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Chart:
         return Table(f"{self.title}: {self.y_label}", head, tuple(rows))
 
     def to_plotly(self) -> dict[str, Any]:
-        """The figure as plotly.js takes it; the page adds the colours of its theme."""
+        """The figure as plotly.js takes it; the page adds the colors of its theme."""
         traces = [self._trace(series) for series in self.series]
         flat = self.flat
         value_axis: dict[str, Any] = {"title": {"text": _text(self.y_label)}, "automargin": True}
@@ -315,7 +315,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A matrix as a table of coloured cells: it can be read aloud, printed and copied.
+    """A matrix as a table of colored cells: it can be read aloud, printed and copied.
 
     Values run from 0 to `top`, or from -top to top when `signed`; None leaves a cell empty.
     """
@@ -395,7 +395,7 @@ class Plot:
 
         parsed: dict[str, Any] = json.loads(self.figure.to_json())
         parsed["layout"]["height"] = self.height
-        parsed["layout"].pop("template", None)  # colours of the page's theme are used instead
+        parsed["layout"].pop("template", None)  # colors of the page's theme are used instead
         return parsed
 
 

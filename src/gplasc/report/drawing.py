@@ -19,13 +19,13 @@ ROWS = 40
 
 
 def line_styles(panel: Panel) -> dict[str, tuple[int, bool]]:
-    """Colour and openness of each group's line: a base and its plug-in variant share a colour, the base is open."""
+    """Color and openness of each group's line: a base and its plug-in variant share a color, the base is open."""
     paired = {id(c.base): c.group for c in panel.comparisons}
     colors: dict[str, int] = {}
     result: dict[str, tuple[int, bool]] = {}
     titles = [group.title for group in panel.groups]
     for group in panel.groups:
-        # Variants of one title cannot share the colour of their method.
+        # Variants of one title cannot share the color of their method.
         key = group.method if titles.count(group.title) == 1 else group.label
         color = colors.setdefault(key, len(colors))
         result[group.label] = (color, id(group) in paired)

@@ -275,7 +275,7 @@ def make_panels(records: Sequence[dict[str, Any]]) -> list[Panel]:
             scale,
             buffer,
             tasks,
-            _labelled(panels[stream, scale, buffer, tasks]),
+            _labeled(panels[stream, scale, buffer, tasks]),
             len(divisions[stream]) > 1,
         )
         for stream, scale, buffer, tasks in sorted(panels)
@@ -296,7 +296,7 @@ def check_record(record: Any) -> None:
         )
 
 
-def _labelled(groups: Sequence[Group]) -> tuple[Group, ...]:
+def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Name each group; a base stands before its variants, methods in alphabetical order."""
     named = []
     by_title: dict[str, list[Group]] = defaultdict(list)

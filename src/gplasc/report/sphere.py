@@ -64,7 +64,7 @@ class TaskFeatures:
 class SpherePanel:
     """One sphere: its tasks, the direction `view` (3,) it is seen from, and `pole` (3,), the direction up.
 
-    structure: colour of the polygon through the class means; None takes each task's own colour.
+    structure: color of the polygon through the class means; None takes each task's own color.
     """
 
     title: str
@@ -81,14 +81,14 @@ def _class_means(points: Array, labels: NDArray[np.int64]) -> Array:
 
 
 def camera(view: Array, pole: Array) -> Array:
-    """Rows right, up and towards the viewer, (3, 3) orthonormal; `pole` must not be parallel to `view`."""
-    towards = view / np.linalg.norm(view)
-    up = pole - (pole @ towards) * towards
+    """Rows right, up and toward the viewer, (3, 3) orthonormal; `pole` must not be parallel to `view`."""
+    toward = view / np.linalg.norm(view)
+    up = pole - (pole @ toward) * toward
     length = float(np.linalg.norm(up))
     if length < 1e-9:
         raise ValueError("the pole is parallel to the view; turn one of them")
     up = up / length
-    return np.stack([np.cross(up, towards), up, towards])
+    return np.stack([np.cross(up, toward), up, toward])
 
 
 def cap_boundary(cap: Cap, count: int = 181) -> Array:
@@ -120,7 +120,7 @@ def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Arr
     reach = float(np.arccos(cosine / flat))  # the edge is inside the cap from -reach to +reach
     edge_angle = np.linspace(-reach, reach, count)[:, None]
     edge = np.cos(edge_angle) * out + np.sin(edge_angle) * side
-    # The circle is axis*cos(a) + sin(a)*(cos(t)*lift + sin(t)*side), with lift towards the viewer's side:
+    # The circle is axis*cos(a) + sin(a)*(cos(t)*lift + sin(t)*side), with lift toward the viewer's side:
     # its depth is depth*cos(a) + sin(a)*cos(t)*flat, which is positive for |t| < limit.
     limit = float(np.arccos(np.clip(-depth * cosine / (np.sin(cap.half_angle) * flat), -1.0, 1.0)))
     turn = np.linspace(limit, -limit, count)[:, None]
@@ -152,7 +152,7 @@ def _split(points: Array, frame: Array) -> tuple[Array, Array]:
 
 
 def _shading(size: int = 360) -> Array:
-    """Grey levels (size, size) of a white ball lit from the upper left; the caller clips it to the disk."""
+    """Gray levels (size, size) of a white ball lit from the upper left; the caller clips it to the disk."""
     x, y = np.meshgrid(np.linspace(-1, 1, size), np.linspace(-1, 1, size))
     z = np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))
     light = np.array([-0.42, 0.52, 0.74])
@@ -350,7 +350,7 @@ def _ball_grid(size: float) -> Array:
 
 
 def sphere_scene(panel: SpherePanel) -> Any:
-    """A plotly figure of the panel: a sphere to turn, with a slider through the optimisation if there is one.
+    """A plotly figure of the panel: a sphere to turn, with a slider through the optimization if there is one.
 
     Raises UserError when plotly is missing.
     """

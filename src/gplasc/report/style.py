@@ -14,7 +14,7 @@ from gplasc.files import atomic_path
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The colours of Okabe and Ito, which stay apart under the three common kinds of colour blindness. Never the
+# The colors of Okabe and Ito, which stay apart under the three common kinds of color blindness. Never the
 # only carrier of meaning: figures add marker shapes, line styles or labels.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -26,12 +26,12 @@ PAPER = "#FFFFFF"
 
 
 def color(index: int) -> str:
-    """The colour of task, class or method number `index`; the palette repeats after its end."""
+    """The color of task, class or method number `index`; the palette repeats after its end."""
     return PALETTE[index % len(PALETTE)]
 
 
 def marker(index: int) -> str:
-    """The matplotlib marker that goes with `color(index)`; where the colours repeat, the markers do not."""
+    """The matplotlib marker that goes with `color(index)`; where the colors repeat, the markers do not."""
     return MARKERS[marker_number(index)]
 
 

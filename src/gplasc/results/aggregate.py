@@ -38,7 +38,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Summarise values.
+    """Summarize values.
 
     >>> str(spread([1.0, 3.0])), str(spread([2.0]))
     ('2.00 ± 1.41 (n=2)', '2.00 (n=1)')

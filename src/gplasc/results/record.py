@@ -14,7 +14,7 @@ import torch
 
 import gplasc
 from gplasc.config import Resolved
-from gplasc.evaluation.metrics import summarise
+from gplasc.evaluation.metrics import summarize
 from gplasc.learning.learner import Learner, digest, evaluation_samples
 
 
@@ -38,8 +38,8 @@ def build_record(resolved: Resolved, learner: Learner) -> dict[str, Any]:
         },
         "matrix": {"class_il": learner.class_il, "task_il": learner.task_il},
         "metrics": {
-            "class_il": summarise(learner.class_il, samples),
-            "task_il": summarise(learner.task_il, samples),
+            "class_il": summarize(learner.class_il, samples),
+            "task_il": summarize(learner.task_il, samples),
         },
         "geometry": learner.geometry,
         "timings": learner.timings,

@@ -12,7 +12,7 @@ Importing this package is cheap; what needs torch is imported when it is first u
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gplasc.streams.catalogue import StreamInfo, list_streams
+from gplasc.streams.catalog import StreamInfo, list_streams
 
 if TYPE_CHECKING:
     from gplasc.streams.dataset import Budget, Dataset, Split, build_stream

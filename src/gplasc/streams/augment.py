@@ -1,7 +1,7 @@
 """Augmentation of whole batches: random per image, on any device, driven by a generator that is passed in.
 
 An augmentation is a frozen object that is called with uint8 images (N, C, H, W) and a generator and gives
-float32 images, normalised, channels last:
+float32 images, normalized, channels last:
 
     augment = contrastive(32, mean, std)
     x = views(images, augment, 2, generator)            # two views for the contrastive methods
@@ -13,8 +13,8 @@ Every random number is drawn on the CPU first (`draw`), then the images are comp
 
 How the contrastive augmentation is so quick: resized crop, flip and blur are linear and act on rows and
 columns separately, so together they are two small matrices per image; brightness, contrast, saturation, hue
-and grey are, up to the clipping at black and white, one 3x3 matrix and an offset per image, and the
-normalisation goes into the same matrix. What remains are three batched matrix products and one clamp.
+and gray are, up to the clipping at black and white, one 3x3 matrix and an offset per image, and the
+normalization goes into the same matrix. What remains are three batched matrix products and one clamp.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 DEVIATIONS = (
-    "hue turns the colours about the grey axis of RGB, which keeps the mean of the channels; turning the hue "
+    "hue turns the colors about the gray axis of RGB, which keeps the mean of the channels; turning the hue "
     "in HSV keeps the largest and the smallest channel instead",
-    "the order is brightness, contrast, saturation, hue, grey, not drawn anew for each image",
-    "clipping to black and white happens once, after colour and blur, not after every colour operation",
+    "the order is brightness, contrast, saturation, hue, gray, not drawn anew for each image",
+    "clipping to black and white happens once, after color and blur, not after every color operation",
     "values are not rounded to 256 steps between the operations",
 )
 """Where `contrastive` departs from the pipeline of torchvision and PIL that Co2L's code is built on."""
@@ -44,7 +44,7 @@ _PIECE = 1 << 18
 
 
 class Augmentation(Protocol):
-    """Called with uint8 images (N, C, H, W) and a generator; gives float32 (N, C, H', W'), normalised."""
+    """Called with uint8 images (N, C, H, W) and a generator; gives float32 (N, C, H', W'), normalized."""
 
     def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Augment every image by its own random numbers; the result is channels last."""
@@ -61,17 +61,17 @@ def contrastive(
     flip: float = 0.5,
     jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1),
     jitter_probability: float = 0.8,
-    grey: float = 0.2,
+    gray: float = 0.2,
     blur: bool | None = None,
     blur_probability: float = 0.5,
     blur_sigma: tuple[float, float] = (0.1, 2.0),
 ) -> Contrastive:
-    """The SimCLR-type augmentation of Co2L: resized crop, flip, colour jitter, grey, blur, normalisation.
+    """The SimCLR-type augmentation of Co2L: resized crop, flip, color jitter, gray, blur, normalization.
 
-    scale, ratio: area (as a fraction of the image) and aspect ratio of the crop. flip, grey,
+    scale, ratio: area (as a fraction of the image) and aspect ratio of the crop. flip, gray,
     jitter_probability, blur_probability: chance per image. jitter: strength of brightness, contrast,
-    saturation and hue. blur: None means only above 32 px, as in Co2L. Grey images (C = 1) have no saturation,
-    hue and grey. For digits and other images with a left and a right set flip=0.
+    saturation and hue. blur: None means only above 32 px, as in Co2L. Gray images (C = 1) have no saturation,
+    hue and gray. For digits and other images with a left and a right set flip=0.
     """
     return Contrastive(
         image_size=image_size,
@@ -82,7 +82,7 @@ def contrastive(
         flip=flip,
         jitter=jitter,
         jitter_probability=jitter_probability,
-        grey=grey,
+        gray=gray,
         blur_probability=blur_probability if (image_size > 32 if blur is None else blur) else 0.0,
         blur_sigma=blur_sigma,
     )
@@ -91,12 +91,12 @@ def contrastive(
 def replay(
     image_size: int, mean: Sequence[float], std: Sequence[float], *, padding: int = 4, flip: float = 0.5
 ) -> Replay:
-    """The augmentation of the replay methods: black border, random crop, flip, normalisation."""
+    """The augmentation of the replay methods: black border, random crop, flip, normalization."""
     return Replay(image_size=image_size, mean=tuple(mean), std=tuple(std), padding=padding, flip=flip)
 
 
 def plain(mean: Sequence[float], std: Sequence[float]) -> Plain:
-    """Normalisation alone, for test time; the generator is not used."""
+    """Normalization alone, for test time; the generator is not used."""
     return Plain(mean=tuple(mean), std=tuple(std))
 
 
@@ -123,8 +123,8 @@ class ContrastiveParameters:
     contrast: Tensor
     saturation: Tensor
     hue: Tensor
-    """(N,) shift in turns of the colour circle, 0 leaves the image as it is."""
-    grey: Tensor
+    """(N,) shift in turns of the color circle, 0 leaves the image as it is."""
+    gray: Tensor
     """(N,) bool."""
     sigma: Tensor
     """(N,) standard deviation of the blur in pixels of the result, 0 for no blur."""
@@ -136,7 +136,7 @@ class ContrastiveParameters:
 
 @dataclass(frozen=True)
 class Contrastive:
-    """Resized crop, flip, colour jitter, grey, blur, normalisation; made by `contrastive`."""
+    """Resized crop, flip, color jitter, gray, blur, normalization; made by `contrastive`."""
 
     image_size: int
     mean: tuple[float, ...]
@@ -146,12 +146,12 @@ class Contrastive:
     flip: float
     jitter: tuple[float, float, float, float]
     jitter_probability: float
-    grey: float
+    gray: float
     blur_probability: float
     blur_sigma: tuple[float, float]
 
     def __post_init__(self) -> None:
-        _check_normalisation(self.mean, self.std)
+        _check_normalization(self.mean, self.std)
         if self.image_size < 1:
             raise ValueError(f"image_size is {self.image_size}; it must be positive")
         if not 0 < self.scale[0] <= self.scale[1] <= 1:
@@ -167,7 +167,7 @@ class Contrastive:
                 f"jitter is {self.jitter}; it must be brightness, contrast, saturation and hue, "
                 "none negative, hue at most 0.5"
             )
-        for name in ("flip", "jitter_probability", "grey", "blur_probability"):
+        for name in ("flip", "jitter_probability", "gray", "blur_probability"):
             _check_probability(name, getattr(self, name))
         if self.blur_probability and self.blur_radius >= self.image_size:
             raise ValueError(f"images of {self.image_size} px are too small to blur; set blur=False")
@@ -202,7 +202,7 @@ class Contrastive:
             contrast=contrast,
             saturation=saturation,
             hue=torch.where(jittered, hue, 0.0),
-            grey=chance[2] < self.grey,
+            gray=chance[2] < self.gray,
             sigma=torch.where(chance[3] < self.blur_probability, sigma, 0.0),
         )
 
@@ -223,7 +223,7 @@ class Contrastive:
             box = parameters.box.to(device)
             vertical = _tents(box[:, 0], box[:, 2], height, size)
             horizontal = _tents(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
-            matrix, towards_mean = (m.to(device) for m in self._colour(parameters))
+            matrix, toward_mean = (m.to(device) for m in self._color(parameters))
             mean, std = torch.tensor((self.mean, self.std), device=device)
             black = -mean / std
             bounds = black.repeat(size), ((1 - mean) / std).repeat(size)
@@ -235,14 +235,14 @@ class Contrastive:
                 matrices = _resize_matrices((vertical, horizontal), part, weights)
                 # Contrast is relative to the mean of the crop before the blur.
                 means = _weighted_means(source, *matrices.mean(1).split((height, width), dim=1))
-                shift = torch.baddbmm(black[:, None], towards_mean[part], means)
+                shift = torch.baddbmm(black[:, None], toward_mean[part], means)
                 _blur(matrices, *blurs[number])
                 rows, columns = matrices.split((height, width), dim=2)
                 half = _resize_rows(source, columns, second)
-                coloured = _recolour(half, matrix[part], shift, first, second)
+                colored = _recolor(half, matrix[part], shift, first, second)
                 # The result's rows, every pixel with its channels: (N, size, H) @ (N, H, size * C).
                 result = out[part].view(-1, size, size * channels)
-                torch.bmm(rows, coloured, out=result).clamp_(*bounds)
+                torch.bmm(rows, colored, out=result).clamp_(*bounds)
         return out.permute(0, 3, 1, 2)
 
     def _blurs(self, sigma: Tensor, piece: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:
@@ -254,19 +254,19 @@ class Contrastive:
         places = (which % piece).to(device).split(counts)
         return list(zip(places, kernels.split(counts), strict=True))
 
-    def _colour(self, p: ContrastiveParameters) -> tuple[Tensor, Tensor]:
-        """Colour change and normalisation of each image: two matrices (N, C, C), matrix and towards_mean.
+    def _color(self, p: ContrastiveParameters) -> tuple[Tensor, Tensor]:
+        """Color change and normalization of each image: two matrices (N, C, C), matrix and toward_mean.
 
         With the channels' means m (C,) of the crop, all on the scale 0 to 255, a pixel v (C,) becomes
-        matrix @ v + towards_mean @ m - mean / std.
+        matrix @ v + toward_mean @ m - mean / std.
         """
         if len(self.std) == 1:
             matrix, luma = (p.brightness * p.contrast)[:, None, None], torch.ones(1, 1)
         else:
-            matrix, luma = colour_matrix(p), torch.tensor(_LUMA).expand(3, 3)
-        towards_mean = (p.brightness * (1 - p.contrast))[:, None, None] * luma
+            matrix, luma = color_matrix(p), torch.tensor(_LUMA).expand(3, 3)
+        toward_mean = (p.brightness * (1 - p.contrast))[:, None, None] * luma
         scale = 1 / (255 * torch.tensor(self.std)[:, None])
-        return matrix * scale, towards_mean * scale
+        return matrix * scale, toward_mean * scale
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class ReplayParameters:
 
 @dataclass(frozen=True)
 class Replay:
-    """Black border, random crop, flip, normalisation; made by `replay`."""
+    """Black border, random crop, flip, normalization; made by `replay`."""
 
     image_size: int
     mean: tuple[float, ...]
@@ -292,7 +292,7 @@ class Replay:
     flip: float
 
     def __post_init__(self) -> None:
-        _check_normalisation(self.mean, self.std)
+        _check_normalization(self.mean, self.std)
         _check_probability("flip", self.flip)
         if self.image_size < 1 or self.padding < 0:
             raise ValueError(
@@ -329,29 +329,29 @@ class Replay:
         left = torch.where(parameters.flip, width - size - parameters.left, parameters.left).to(device)
         flipped = parameters.flip.nonzero()[:, 0].to(device)
         padded.index_copy_(0, flipped, padded.index_select(0, flipped).flip(3))
-        # Each row of a crop is `size` neighbours in memory, and is copied as one piece.
+        # Each row of a crop is `size` neighbors in memory, and is copied as one piece.
         image = torch.arange(n, device=device)[:, None, None] * channels
         channel = torch.arange(channels, device=device)[:, None]
         row = torch.arange(size, device=device) + parameters.top.to(device)[:, None, None]
         start = ((image + channel) * height + row) * width + left[:, None, None]
         crops = padded.view(-1).unfold(0, size, 1).index_select(0, start.view(-1)) if n else padded
-        return _normalise(crops.view(n, channels, size, size), self.mean, self.std)
+        return _normalize(crops.view(n, channels, size, size), self.mean, self.std)
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Normalisation alone; made by `plain`."""
+    """Normalization alone; made by `plain`."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _check_normalisation(self.mean, self.std)
+        _check_normalization(self.mean, self.std)
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Normalise uint8 images (N, C, H, W) -> float32 of the same shape; nothing is drawn."""
+        """Normalize uint8 images (N, C, H, W) -> float32 of the same shape; nothing is drawn."""
         _check_images(x, self.mean)
-        return _normalise(x, self.mean, self.std)
+        return _normalize(x, self.mean, self.std)
 
 
 def draw_crop(
@@ -407,13 +407,13 @@ def resize_matrix(
 
 @dataclass(frozen=True)
 class _Tents:
-    """Resizing of N lines: output pixel i weighs input pixel j by max(0, 1 - |centre_i - pixel_j|)."""
+    """Resizing of N lines: output pixel i weighs input pixel j by max(0, 1 - |center_i - pixel_j|)."""
 
-    centre: Tensor
+    center: Tensor
     """(N, size)."""
     pixel: Tensor
     """(N, source)."""
-    normalised: bool
+    normalized: bool
     """Whether the weights of an output pixel sum to 1 as they are."""
 
 
@@ -422,27 +422,27 @@ def _tents(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor |
     ramp = torch.arange(size, device=start.device) + 0.5
     if flip is not None:
         ramp = torch.where(flip[:, None], size - ramp, ramp)
-    centre = ramp * step
+    center = ramp * step
     pixel = torch.arange(source, device=start.device) + 0.5 - start[:, None]
     if source <= size:
         # No crop is larger than the result; in its outer half pixels the nearest pixel has all the weight.
-        return _Tents(torch.minimum(centre.clamp_(min=0.5), length[:, None] - 0.5), pixel, True)
+        return _Tents(torch.minimum(center.clamp_(min=0.5), length[:, None] - 0.5), pixel, True)
     stretch = 1 / step.clamp(min=1.0)
     # Pixels outside the crop are put infinitely far away.
     inside = (pixel > 0) & (pixel < length[:, None])
-    return _Tents(centre * stretch, torch.where(inside, pixel * stretch, math.inf), False)
+    return _Tents(center * stretch, torch.where(inside, pixel * stretch, math.inf), False)
 
 
 def _resize_matrices(lines: Sequence[_Tents], part: slice, buffer: Tensor) -> Tensor:
     """The matrices of some images side by side, in the buffer: (N, size, sum of the sources)."""
-    centres = [line.centre[part] for line in lines]
+    centers = [line.center[part] for line in lines]
     widths = [line.pixel.shape[1] for line in lines]
-    weight = _shaped(buffer, *centres[0].shape, sum(widths))
-    for line, centre, block in zip(lines, centres, weight.split(widths, dim=2), strict=True):
-        torch.sub(centre[:, :, None], line.pixel[part, None, :], out=block)
+    weight = _shaped(buffer, *centers[0].shape, sum(widths))
+    for line, center, block in zip(lines, centers, weight.split(widths, dim=2), strict=True):
+        torch.sub(center[:, :, None], line.pixel[part, None, :], out=block)
     torch.add(_ONE, weight.abs_(), alpha=-1, out=weight).clamp_(min=0)
     for line, block in zip(lines, weight.split(widths, dim=2), strict=True):
-        if not line.normalised:
+        if not line.normalized:
             block.div_(block.sum(2, keepdim=True))
     return weight
 
@@ -474,21 +474,21 @@ def _blur(matrices: Tensor, which: Tensor, kernels: Tensor) -> None:
         matrices.index_copy_(0, which, torch.bmm(blur, matrices.index_select(0, which)))
 
 
-def colour_matrix(parameters: ContrastiveParameters) -> Tensor:
-    """Matrices (N, 3, 3) of brightness, contrast, saturation, hue and grey, in this order.
+def color_matrix(parameters: ContrastiveParameters) -> Tensor:
+    """Matrices (N, 3, 3) of brightness, contrast, saturation, hue and gray, in this order.
 
-    Contrast's offset, which is grey and which saturation and hue leave alone, is not part of them.
+    Contrast's offset, which is gray and which saturation and hue leave alone, is not part of them.
     """
     p = parameters
     angle = 2 * math.pi * p.hue[:, None, None]
-    # Rodrigues' formula for a turn about (1, 1, 1) / sqrt 3; a positive angle turns red towards yellow.
+    # Rodrigues' formula for a turn about (1, 1, 1) / sqrt 3; a positive angle turns red toward yellow.
     third = torch.full((3, 3), 1 / 3)
     cross = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]) / math.sqrt(3)
     hue = third + angle.cos() * (torch.eye(3) - third) + angle.sin() * cross
     luma = torch.tensor(_LUMA).expand(3, 3)
     saturation = p.saturation[:, None, None]
     matrix = saturation * hue + (1 - saturation) * luma
-    matrix = torch.where(p.grey[:, None, None], luma @ matrix, matrix)
+    matrix = torch.where(p.gray[:, None, None], luma @ matrix, matrix)
     return matrix * (p.brightness * p.contrast)[:, None, None]
 
 
@@ -520,7 +520,7 @@ def _resize_rows(x: Tensor, columns: Tensor, buffer: Tensor) -> Tensor:
     return out.view(n, channels, height, -1)
 
 
-def _recolour(x: Tensor, matrix: Tensor, shift: Tensor, first: Tensor, second: Tensor) -> Tensor:
+def _recolor(x: Tensor, matrix: Tensor, shift: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """matrix @ x + shift for every pixel: (N, C, H, W), (N, C, C), (N, C, 1) -> (N, H, W * C).
 
     The result has the channels of a pixel side by side. first, second: flat buffers; the result and x live
@@ -542,7 +542,7 @@ def _weighted_means(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return torch.bmm(half.view(n, channels, height), rows[:, :, None])
 
 
-def _normalise(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+def _normalize(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """uint8 (N, C, H, W) -> float32, (x / 255 - mean) / std, channels last."""
     out = torch.empty(x.shape, device=x.device, memory_format=torch.channels_last)
     for channel, (m, s) in enumerate(zip(mean, std, strict=True)):
@@ -568,7 +568,7 @@ def _check_images(x: Tensor, mean: tuple[float, ...]) -> None:
         )
 
 
-def _check_normalisation(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+def _check_normalization(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     if len(mean) != len(std) or len(mean) not in (1, 3) or min(std) <= 0:
         raise ValueError(
             f"mean is {mean} and std is {std}; both need one number per channel, for 1 or 3 channels, "

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset, Split
 from gplasc.streams.locate import Layout, locate
 from gplasc.streams.unpickle import read_pickle

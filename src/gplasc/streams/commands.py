@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import StreamInfo, find_stream, list_streams
+from gplasc.streams.catalog import StreamInfo, find_stream, list_streams
 from gplasc.streams.locate import Layout, find, not_found, search_places
 from gplasc.streams.published import known_checksums, md5_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gplasc.errors import UserError
 from gplasc.streams.cache import decode
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset
 from gplasc.streams.imagelist import ImageList, splits_of
 from gplasc.streams.locate import Layout, locate

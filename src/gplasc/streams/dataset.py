@@ -37,7 +37,7 @@ class Split:
 class Dataset:
     """What a reader returns: two splits, the names of the classes, constants, and notes for the user.
 
-    classes_per_task is the default where it is not the catalogue's.
+    classes_per_task is the default where it is not the catalog's.
     """
 
     train: Split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset, Split, generator_for
 
 TEST_IMAGES_PER_CLASS = 50

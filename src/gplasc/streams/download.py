@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import find_stream
+from gplasc.streams.catalog import find_stream
 from gplasc.streams.locate import download_folder
 from gplasc.streams.published import FILES, PublishedFile
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
 from gplasc.streams.cache import decode, list_images
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset
 from gplasc.streams.filesplit import split_names
 from gplasc.streams.imagelist import ImageList, splits_of

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset, Split
 from gplasc.streams.locate import Layout, locate
 

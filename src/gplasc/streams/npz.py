@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset, Split, generator_for
 
 TEST_FRACTION = 0.2
@@ -71,7 +71,7 @@ def read(request: Request) -> Dataset:
         Split(torch.from_numpy(x_test), torch.from_numpy(np.searchsorted(values, y_test))),
         _class_names(path, arrays, values),
         mean=tuple(round(float(value), 4) for value in scaled.mean((0, 2, 3))),
-        # Not below what one grey level makes, or a constant channel would be divided by zero.
+        # Not below what one gray level makes, or a constant channel would be divided by zero.
         std=tuple(max(round(float(value), 4), 1 / 255) for value in scaled.std((0, 2, 3))),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import Request, StreamInfo, find_stream, read_dataset
+from gplasc.streams.catalog import Request, StreamInfo, find_stream, read_dataset
 from gplasc.streams.dataset import Budget, Dataset, build_stream
 from gplasc.streams.stream import Stream
 

@@ -1,4 +1,4 @@
-"""synthetic: a coloured pattern for each class, shifted, dimmed and in noise; made in a moment, any shape."""
+"""synthetic: a colored pattern for each class, shifted, dimmed and in noise; made in a moment, any shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gplasc.errors import UserError
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset, Split, generator_for
 
 
@@ -79,7 +79,7 @@ def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) ->
 
 
 def _pattern(settings: Synthetic, number: int) -> Tensor:
-    """A 4 x 4 grid of random colours around a random tint, smoothly enlarged: (C, S, S) in 0.15..0.85."""
+    """A 4 x 4 grid of random colors around a random tint, smoothly enlarged: (C, S, S) in 0.15..0.85."""
     generator = generator_for(settings.seed, "synthetic pattern", number)
     tint = torch.rand((settings.channels, 1, 1), generator=generator)
     grid = 0.5 * tint + 0.5 * torch.rand((settings.channels, 4, 4), generator=generator)

@@ -1,4 +1,4 @@
-"""seq-tinyimagenet from the official folder or zip. The labelled validation images serve as test split."""
+"""seq-tinyimagenet from the official folder or zip. The labeled validation images serve as test split."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gplasc.errors import UserError
 from gplasc.streams.cache import decode, list_images
-from gplasc.streams.catalogue import Request
+from gplasc.streams.catalog import Request
 from gplasc.streams.dataset import Dataset
 from gplasc.streams.imagelist import ImageList, splits_of
 from gplasc.streams.locate import Layout, locate

@@ -25,7 +25,7 @@ from gplasc.results.folder import read_record
 from gplasc.sweep.job import Job, Listener, Outcome
 
 LOG = "log.txt"
-# Imported once by the fork server; torch's optimisers import torch._dynamo, which takes seconds, when first used.
+# Imported once by the fork server; torch's optimizers import torch._dynamo, which takes seconds, when first used.
 _PRELOADED = ("torch._dynamo", "gplasc.learning.run", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
 _REPORT_EVERY = 0.5  # seconds between two reports of a run
 

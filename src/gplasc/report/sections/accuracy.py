@@ -62,7 +62,7 @@ def accuracy_by_task(panels: Sequence[Panel]) -> Section:
     return Section(
         "Accuracy by task",
         text="Bars are one standard deviation over seeds. Methods without the plug-in are drawn dashed with open "
-        "markers, in the colour of the same method with it.",
+        "markers, in the color of the same method with it.",
         parts=tuple(parts),
     )
 

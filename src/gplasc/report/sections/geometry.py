@@ -36,10 +36,10 @@ def _past_mean(values: Sequence[float]) -> float | None:
 
 
 _DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
-    ("center_cosines", "Cosine between task centres", "mean over pairs", _pair_mean),
-    ("center_norm", "Length of the task centres", "mean over tasks", _list_mean),
+    ("center_cosines", "Cosine between task centers", "mean over pairs", _pair_mean),
+    ("center_norm", "Length of the task centers", "mean over tasks", _list_mean),
     ("radius", "Radius of the task regions", "mean over tasks", _list_mean),
-    ("vertex_cosine", "Cosine of task centres to their vertices", "mean over tasks", _list_mean),
+    ("vertex_cosine", "Cosine of task centers to their vertices", "mean over tasks", _list_mean),
     ("drift", "Drift of past class means", "mean distance", _past_mean),
     (
         "pairs_below_threshold",
@@ -103,8 +103,8 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
         return None
     return Section(
         "Geometry of the features",
-        text="From the unit-length features of the test images: the centre of a task is the mean of its class means, "
-        "its radius their root mean square distance from it. T centres cannot all be farther apart than the corners of "
+        text="From the unit-length features of the test images: the center of a task is the mean of its class means, "
+        "its radius their root mean square distance from it. T centers cannot all be farther apart than the corners of "
         "a simplex, whose cosines are −1/(T−1). Drift is how far the class means of past "
         "tasks have moved since they were learned.",
         parts=tuple(parts),
@@ -120,14 +120,14 @@ def _spheres(panel: Panel) -> list[Plot]:
         seeds = sorted(set(runs[0]) & set(runs[1]))
         if seeds:
             names = (comparison.base.label, comparison.group.label)
-            found = [centre_sphere(run[seeds[0]], name) for run, name in zip(runs, names, strict=True)]
+            found = [center_sphere(run[seeds[0]], name) for run, name in zip(runs, names, strict=True)]
             return [sphere for sphere in found if sphere is not None]
-    sphere = centre_sphere(panel.groups[0].first, panel.groups[0].label)
+    sphere = center_sphere(panel.groups[0].first, panel.groups[0].label)
     return [sphere] if sphere is not None else []
 
 
 def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
-    """The cosines between task centres at the end, mean over seeds, of the best groups: at most `room` entries."""
+    """The cosines between task centers at the end, mean over seeds, of the best groups: at most `room` entries."""
     maps: list[HeatMap] = []
     for group in drawn_groups(panel, LINES):
         last = group.geometry(group.num_tasks - 1, "center_cosines")
@@ -143,7 +143,7 @@ def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
         tasks = tuple(str(task + 1) for task in range(size))
         maps.append(
             HeatMap(
-                f"{group.label}: centre cosines",
+                f"{group.label}: center cosines",
                 tasks[1:],
                 tasks[:-1],
                 tuple(tuple(row) for row in rows),
@@ -157,10 +157,10 @@ def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
     return maps
 
 
-def centre_sphere(record: dict[str, Any], name: str) -> Plot | None:
-    """The task centres of a run at the end, brought into three dimensions; None when the record has none.
+def center_sphere(record: dict[str, Any], name: str) -> Plot | None:
+    """The task centers of a run at the end, brought into three dimensions; None when the record has none.
 
-    The Gram matrix of unit centres has the coordinates in its eigenvectors; three of them are kept.
+    The Gram matrix of unit centers has the coordinates in its eigenvectors; three of them are kept.
     """
     import numpy
 
@@ -196,7 +196,7 @@ def centre_sphere(record: dict[str, Any], name: str) -> Plot | None:
                 cap,
             )
         )
-    # Face the centres where they crowd on one side, from a little above.
+    # Face the centers where they crowd on one side, from a little above.
     middle = points.mean(0)
     length = float(numpy.linalg.norm(middle))
     front = middle / length if length > 0.2 else numpy.array([0.8, 0.6, 0.0])
@@ -214,7 +214,7 @@ def centre_sphere(record: dict[str, Any], name: str) -> Plot | None:
     return Plot(
         f"Task regions of {name}, seed {seed}",
         figure,
-        f"Three dimensions hold the {len(points)} task centres {exact}. Each region is the cap whose angle is that of "
-        f"the task's radius seen from the origin. Mean cosine between centres: {_pair_mean(gram.tolist()):.2f}. "
+        f"Three dimensions hold the {len(points)} task centers {exact}. Each region is the cap whose angle is that of "
+        f"the task's radius seen from the origin. Mean cosine between centers: {_pair_mean(gram.tolist()):.2f}. "
         "Drag to turn.",
     )

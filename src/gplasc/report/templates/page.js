@@ -2,24 +2,24 @@
 (function () {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let printing = false;
-  // Colours that are too dark, or too bright, for a dark page.
+  // Colors that are too dark, or too bright, for a dark page.
   const atNight = {
     "#0072b2": "#4aa8e0", "#000000": "#e4e8ec", "#c8102e": "#ff7a85", "#7f7f7f": "#a9b0b7", "#eef1f4": "#2a3036",
   };
   const night = () => dark.matches && !printing;
 
-  function recolour(value) {
+  function recolor(value) {
     if (typeof value === "string") return atNight[value.toLowerCase()] || value;
-    if (Array.isArray(value)) return value.map(recolour);
+    if (Array.isArray(value)) return value.map(recolor);
     if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, recolour(entry)]));
+      return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, recolor(entry)]));
     }
     return value;
   }
 
   function themed(entry) {
     const figure = JSON.parse(entry.source.textContent);
-    const result = night() ? recolour(figure) : figure;
+    const result = night() ? recolor(figure) : figure;
     const ink = night() ? "#e4e8ec" : "#22262b";
     const rule = night() ? "#333a41" : "#e3e6ea";
     const layout = result.layout;
@@ -85,7 +85,7 @@
   }
 
   function swatch(trace) {
-    const shown = night() ? recolour(trace) : trace;
+    const shown = night() ? recolor(trace) : trace;
     const svg = element("svg", { width: 30, height: 14, viewBox: "-15 -7 30 14", "aria-hidden": "true" });
     const color = shown.marker.color;
     if (trace.type === "bar") {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """One line of the catalogue; sizes are None where they depend on the user's files."""
+    """One line of the catalog; sizes are None where they depend on the user's files."""
 
     name: str
     description: str
@@ -76,7 +76,7 @@ STREAMS = (
     ),
     StreamInfo(
         "seq-fashion",
-        "Fashion-MNIST, grey pictures of clothes",
+        "Fashion-MNIST, gray pictures of clothes",
         "mnist",
         tasks=5,
         classes_per_task=2,
@@ -88,7 +88,7 @@ STREAMS = (
     ),
     StreamInfo(
         "seq-cifar10",
-        "CIFAR-10, small colour photographs",
+        "CIFAR-10, small color photographs",
         "cifar",
         tasks=5,
         classes_per_task=2,
@@ -100,7 +100,7 @@ STREAMS = (
     ),
     StreamInfo(
         "seq-cifar100",
-        "CIFAR-100, small colour photographs",
+        "CIFAR-100, small color photographs",
         "cifar",
         tasks=5,
         classes_per_task=20,
@@ -183,7 +183,7 @@ STREAMS = (
     ),
     StreamInfo(
         "synthetic",
-        "coloured patterns in noise, made on the spot; synthetic:tasks=5,size=32,... to change them",
+        "colored patterns in noise, made on the spot; synthetic:tasks=5,size=32,... to change them",
         "synthetic",
         tasks=4,
         classes_per_task=2,
@@ -201,7 +201,7 @@ def list_streams() -> list[StreamInfo]:
 
 
 def find_stream(name: str) -> tuple[StreamInfo, str]:
-    """Split a name such as `folder:PATH` into its catalogue line and what follows the colon."""
+    """Split a name such as `folder:PATH` into its catalog line and what follows the colon."""
     kind, _, argument = name.partition(":")
     for info in STREAMS:
         own, _, placeholder = info.name.partition(":")

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 
-def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
+def initialize(module: nn.Module, generator: torch.Generator | None = None) -> None:
     """Draw the weights of every convolution and linear layer inside `module` anew.
 
     Convolutions: Kaiming normal with fan-out, as in the ResNets of Co2L. Linear layers: torch's own
