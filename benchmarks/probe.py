@@ -16,7 +16,7 @@ import torch
 from gplasc.learning.pool import Pool
 from gplasc.learning.probe import train_probe
 from gplasc.random import Generators
-from gplasc.results.restore import restore
+from gplasc.restore import restore
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ import time
 
 import torch
 
-from gplasc.config import resolve
 from gplasc.learning.learner import Learner
 from gplasc.methods.base import Part
+from gplasc.resolve import resolve
 from gplasc.streams import open_stream
 
 STREAM = "synthetic:tasks=2,classes=2,size=32,channels=3,train={train},test=4"

@@ -7,7 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
-from gplasc.config import Resolved, resolve
+from gplasc.resolve import Resolved, resolve
 
 TINY = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 

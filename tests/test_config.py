@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from gplasc.config import parse_assignments, read_toml, resolve
+from gplasc.config import parse_assignments, read_toml
 from gplasc.errors import UserError
+from gplasc.resolve import resolve
 
 
 def test_sources_tell_where_a_value_comes_from():

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gplasc.config import Config
     from gplasc.criterion import GPLASC
-    from gplasc.learning.run import Result, run
     from gplasc.methods import list_methods
+    from gplasc.running import Result, run
     from gplasc.streams import list_streams, open_stream
 
 __version__ = "0.1.0"
@@ -23,8 +23,8 @@ __all__ = ["GPLASC", "Config", "Result", "list_methods", "list_streams", "open_s
 _HOMES = {
     "GPLASC": "criterion",
     "Config": "config",
-    "Result": "learning.run",
-    "run": "learning.run",
+    "Result": "running",
+    "run": "running",
     "list_methods": "methods",
     "list_streams": "streams",
     "open_stream": "streams",

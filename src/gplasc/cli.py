@@ -16,7 +16,7 @@ from tyro.conf import Positional, UseAppendAction, arg, subcommand
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
-    from gplasc.config import Resolved
+    from gplasc.resolve import Resolved
 
 Names = UseAppendAction[tuple[str, ...]]
 INTERRUPTED = "interrupted and saved; run the same command again to continue"
@@ -45,7 +45,7 @@ class Settings:
 
     def resolve(self) -> Resolved:
         """Return the complete settings."""
-        from gplasc.config import resolve
+        from gplasc.resolve import resolve
 
         return resolve(**self.arguments())
 
@@ -112,8 +112,8 @@ class Run(Settings):
         """Run the command."""
         import torch
 
-        from gplasc.learning.progress import display
-        from gplasc.learning.run import Interrupted, execute
+        from gplasc.progress import display
+        from gplasc.running import Interrupted, execute
 
         if self.threads:
             torch.set_num_threads(self.threads)
@@ -121,7 +121,7 @@ class Run(Settings):
             self.set = (*self.set, "data.skip_corrupt=true")
         resolved = self.resolve()
         if self.dry_run:
-            from gplasc.learning.cost import estimate_cost
+            from gplasc.cost import estimate_cost
 
             print(estimate_cost(resolved, data_dir=self.data_dir, device=self.device))
             return 0
@@ -142,7 +142,7 @@ class Run(Settings):
         if self.json:
             print(json.dumps(result.record))
         else:
-            from gplasc.results.show import print_run
+            from gplasc.show import print_run
 
             print_run(result.record, result.folder)
         return 0
@@ -163,7 +163,7 @@ class Show(Settings):
     def main(self) -> int:
         """Run the command."""
         from gplasc.plugins import list_plugins
-        from gplasc.results.show import print_settings
+        from gplasc.show import print_settings
 
         if self.name in list_plugins():
             self.plugin = (*self.plugin, self.name)
@@ -254,7 +254,7 @@ class Reproduce(Many):
             run_experiment(self.name, self.out / self.name, seed=self.seeds[0] if self.seeds else 0)
             return 0
         from gplasc.experiments.reproduce import preview, reproduce
-        from gplasc.learning.run import Interrupted
+        from gplasc.running import Interrupted
         from gplasc.sweep.overview import overview
 
         grid: dict[str, Any] = {
@@ -286,7 +286,7 @@ class Sweep(Settings, Many):
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.learning.run import Interrupted
+        from gplasc.running import Interrupted
         from gplasc.sweep.command import run_sweep
         from gplasc.sweep.overview import overview
 

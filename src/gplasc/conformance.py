@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gplasc.config import Resolved, resolve
 from gplasc.errors import UserError
 from gplasc.learning.learner import Learner, Silent, digest
-from gplasc.learning.run import open_configured_stream
 from gplasc.memory import Buffer
+from gplasc.resolve import Resolved, resolve
+from gplasc.running import open_configured_stream
 from gplasc.streams import Samples, Stream, Task
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from gplasc.experiments.grid import StandIn, expand, load_experiment
 from gplasc.experiments.reproduce import jobs_of, preview, reproduce
 from gplasc.experiments.summary import Measure, scale_statement, summarize_cells
 from gplasc.experiments.tables import Footnotes, cell_lines, csv_text, markdown
-from gplasc.learning.progress import Quiet
-from gplasc.learning.run import execute
+from gplasc.progress import Quiet
+from gplasc.running import execute
 from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import Outcome
 

@@ -26,7 +26,7 @@ def processes():
     context.set_forkserver_preload(
         [
             "gplasc.cli",
-            "gplasc.learning.run",
+            "gplasc.running",
             "gplasc.methods.cclis",
             "gplasc.plugins.gplasc",
             "gplasc.streams.synthetic",

@@ -7,8 +7,8 @@ import torch
 from gplasc.errors import UserError
 from gplasc.learning import checkpoint
 from gplasc.learning.learner import Learner
-from gplasc.learning.progress import Lines, Quiet
-from gplasc.learning.run import Keeper, NotFinite, execute, open_configured_stream
+from gplasc.progress import Lines, Quiet
+from gplasc.running import Keeper, NotFinite, execute, open_configured_stream
 from gplasc.streams import open_stream
 
 
@@ -223,7 +223,7 @@ def test_evaluation_may_use_a_validation_split(tiny, tmp_path):
 
 
 def test_dry_run_writes_nothing(tiny, tmp_path, monkeypatch):
-    from gplasc.learning.cost import estimate_cost
+    from gplasc.cost import estimate_cost
 
     monkeypatch.chdir(tmp_path)
     text = estimate_cost(tiny("cclis", ("gplasc",)), device="cpu")

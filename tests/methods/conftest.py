@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gplasc.learning.learner import Learner, Silent
-from gplasc.learning.run import open_configured_stream
+from gplasc.running import open_configured_stream
 
 
 class Stop(Exception):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gplasc.learning.learner import Learner
-from gplasc.learning.run import open_configured_stream
+from gplasc.running import open_configured_stream
 
 
 def learner_in_task(resolved, task: int) -> Learner:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gplasc.config import resolve
+from gplasc.resolve import resolve
 
 PUBLISHED = [
     (

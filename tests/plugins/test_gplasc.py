@@ -5,7 +5,7 @@ import torch
 
 from gplasc.errors import UserError
 from gplasc.learning.learner import Learner
-from gplasc.learning.run import open_configured_stream
+from gplasc.running import open_configured_stream
 
 
 def build(resolved):

@@ -5,9 +5,9 @@ import torch
 
 from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import class_il
-from gplasc.learning.progress import Quiet
-from gplasc.learning.run import execute
-from gplasc.results.restore import restore
+from gplasc.progress import Quiet
+from gplasc.restore import restore
+from gplasc.running import execute
 
 
 @pytest.mark.parametrize(("method", "plugins"), [("co2l", ("gplasc",)), ("cclis", ()), ("er", ("gplasc",))])

@@ -111,9 +111,7 @@ def slow_color(
     color = (image[0] - (image[1] + image[2]) / 2) + 1j * math.sqrt(3) / 2 * (image[1] - image[2])
     color = color * np.exp(2j * math.pi * hue)
     red = 2 / 3 * color.real
-    image = mean + np.stack(
-        [red, -red / 2 + color.imag / math.sqrt(3), -red / 2 - color.imag / math.sqrt(3)]
-    )
+    image = mean + np.stack([red, -red / 2 + color.imag / math.sqrt(3), -red / 2 - color.imag / math.sqrt(3)])
     return np.broadcast_to(luma(image), image.shape).copy() if gray else image
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.learning.progress import Moment, Quiet
-from gplasc.learning.run import Interrupted, execute
+from gplasc.progress import Moment, Quiet
 from gplasc.results.folder import held
+from gplasc.running import Interrupted, execute
 from gplasc.sweep.grid import expand, parse_axes
 from gplasc.sweep.job import Job, Outcome
 from gplasc.sweep.overview import Live, Plain, describe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,9 +12,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from gplasc.config import Resolved, Scale, Settings, nearest, resolve
+from gplasc.config import Scale, Settings, nearest
 from gplasc.errors import UserError
-from gplasc.toml import tomllib
+from gplasc.resolve import Resolved, resolve
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""

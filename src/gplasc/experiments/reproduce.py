@@ -12,7 +12,7 @@ from gplasc.experiments.summary import Entry, scale_statement, summarize_cells
 from gplasc.experiments.tables import print_tables, write_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
-from gplasc.results.restore import Restored, restore
+from gplasc.restore import Restored, restore
 from gplasc.streams import Stream
 from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import Executor, Job, Outcome

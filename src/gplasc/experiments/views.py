@@ -17,7 +17,7 @@ from gplasc.experiments import figures
 from gplasc.experiments.grid import Cell, Experiment
 from gplasc.experiments.summary import Entry, Measure, Values, default_measures
 from gplasc.files import write_atomic
-from gplasc.results.restore import Restored
+from gplasc.restore import Restored
 
 DRAWS = 5000
 POINTS = 400  # of each class, in a t-SNE picture

@@ -5,14 +5,13 @@ numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``pa
 """
 
 import fnmatch
+import tomllib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-
-from gplasc.toml import tomllib
 
 _FILES = {"paper": ("paper",), "cpu": ("paper", "cpu"), "smoke": ("paper", "cpu", "smoke")}
 

@@ -8,6 +8,7 @@ between numbers, and between numbers and text, as notes.
 from __future__ import annotations
 
 import csv
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,6 @@ from importlib import resources
 from typing import Any
 
 from gplasc.config import nearest
-from gplasc.toml import tomllib
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def render(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
         lead=lead,
         sections=list(zip(anchors, sections, strict=True)),
         version=gplasc.__version__,
-        made=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         plotly=Markup(plotly),
         warnings=_warnings(sections),
     )

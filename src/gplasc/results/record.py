@@ -13,9 +13,9 @@ import numpy
 import torch
 
 import gplasc
-from gplasc.config import Resolved
 from gplasc.evaluation.metrics import summarize
 from gplasc.learning.learner import Learner, digest, evaluation_samples
+from gplasc.resolve import Resolved
 
 
 def build_record(resolved: Resolved, learner: Learner) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def build_record(resolved: Resolved, learner: Learner) -> dict[str, Any]:
 def environment(device: str) -> dict[str, Any]:
     """Say with what and where a run was computed."""
     return {
-        "finished": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gplasc": gplasc.__version__,
         "commit": _commit(),
         "python": sys.version.split()[0],

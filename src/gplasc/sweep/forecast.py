@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gplasc.config import Config
+from gplasc.cost import measure_cost
 from gplasc.errors import UserError
-from gplasc.learning.cost import measure_cost
-from gplasc.learning.progress import duration
+from gplasc.progress import duration
 from gplasc.results.aggregate import load_records
 from gplasc.sweep.job import Job
 from gplasc.sweep.sweep import unique

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gplasc.config import Resolved, Scale, parse_value, resolve
+from gplasc.config import Scale, parse_value
 from gplasc.errors import UserError
+from gplasc.resolve import Resolved, resolve
 
 _NAMED = ("stream", "method", "plugins", "buffer")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from gplasc.config import Resolved
-from gplasc.learning.progress import Moment
+from gplasc.progress import Moment
+from gplasc.resolve import Resolved
 
 State = Literal["done", "already", "interrupted", "failed"]
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from gplasc.learning.progress import Moment, duration
+from gplasc.progress import Moment, duration
 from gplasc.sweep.job import Job, Outcome
 
 if TYPE_CHECKING:

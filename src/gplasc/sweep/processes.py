@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from gplasc.errors import UserError
-from gplasc.learning.progress import Moment
+from gplasc.progress import Moment
 from gplasc.results.folder import read_record
 from gplasc.sweep.job import Job, Listener, Outcome
 
 LOG = "log.txt"
 # Imported once by the fork server; torch's optimizers import torch._dynamo, which takes seconds, when first used.
-_PRELOADED = ("torch._dynamo", "gplasc.learning.run", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
+_PRELOADED = ("torch._dynamo", "gplasc.running", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
 _REPORT_EVERY = 0.5  # seconds between two reports of a run
 
 
@@ -126,7 +126,7 @@ def _child(sender: Connection, job: Job, threads: int) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
-    from gplasc.learning.run import Interrupted, execute
+    from gplasc.running import Interrupted, execute
 
     torch.set_num_threads(threads)
     last: tuple[str, str | None]

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from gplasc.errors import UserError
-from gplasc.learning.run import Interrupted
 from gplasc.results.folder import read_record
+from gplasc.running import Interrupted
 from gplasc.sweep.job import Executor, Job, Outcome
 from gplasc.sweep.overview import Overview
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
-from gplasc.config import Config, Resolved
+from gplasc.config import Config
 from gplasc.errors import UserError
 from gplasc.learning.learner import Learner, digest, evaluation_samples
-from gplasc.learning.run import default_device, open_configured_stream
 from gplasc.models import Network
+from gplasc.resolve import Resolved
 from gplasc.results.folder import WEIGHTS, read_record
+from gplasc.running import default_device, open_configured_stream
 from gplasc.streams import Samples, Stream, Task
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gplasc.config import Resolved, Scale, resolve
+from gplasc.config import Scale
 from gplasc.errors import UserError
 from gplasc.learning import checkpoint
 from gplasc.learning.learner import Learner
-from gplasc.learning.progress import Display, Moment, duration
-from gplasc.learning.progress import display as open_display
+from gplasc.progress import Display, Moment, duration
+from gplasc.progress import display as open_display
+from gplasc.resolve import Resolved, resolve
 from gplasc.results.folder import TERMS, WEIGHTS, TermLog, held, read_record, write_record
 from gplasc.results.record import build_record
 from gplasc.streams import Stream, open_stream

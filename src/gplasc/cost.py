@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from gplasc.config import Resolved
 from gplasc.learning.learner import Learner, epochs_of, evaluation_samples
 from gplasc.learning.pool import order_batches
-from gplasc.learning.progress import duration
-from gplasc.learning.run import default_device, open_configured_stream
+from gplasc.progress import duration
+from gplasc.resolve import Resolved
+from gplasc.running import default_device, open_configured_stream
 
 _MEASURED = 3
 

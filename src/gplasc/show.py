@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gplasc.config import Resolved
-from gplasc.learning.progress import duration
+from gplasc.progress import duration
+from gplasc.resolve import Resolved
 
 
 def print_run(record: dict[str, Any], folder: Path) -> None:
