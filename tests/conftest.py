@@ -7,7 +7,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
+from gplasc.build import build_learner
+from gplasc.learning import Callback, Learner
 from gplasc.resolve import Resolved, resolve
+from gplasc.running import open_configured_stream
 
 TINY = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -28,3 +31,16 @@ def tiny():
         return resolve(TINY, method, plugins, buffer=9, seed=seed, scale="smoke", settings=base | more)
 
     return settings
+
+
+@pytest.fixture
+def new_learner():
+    """Build the learner of some settings, before its first step; its attribute `stream` is what it is to learn."""
+
+    def build(resolved: Resolved, *callbacks: Callback, announced: bool = True) -> Learner:
+        stream = open_configured_stream(resolved, None)
+        learner = build_learner(resolved.config, stream, announced=announced, callbacks=callbacks)
+        learner.stream = stream
+        return learner
+
+    return build

@@ -5,15 +5,15 @@ import textwrap
 import pytest
 
 from gplasc.cli import main
+from gplasc.components import list_methods
 from gplasc.conformance import CHECKS, check_method
-from gplasc.methods import list_methods
 
 HEAD = """
     import torch
     from gplasc.config import Settings
-    from gplasc.methods.base import Classifying, Replay, ReplaySettings, cross_entropy
+    from gplasc.methods.base import ClassifierMethod, ReplayMethod, ReplaySettings, cross_entropy
 
-    class Mine(Classifying[Settings]):
+    class Mine(ClassifierMethod[Settings]):
         def loss(self, parts, outs, ctx):
             return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
 """
@@ -51,7 +51,9 @@ BROKEN = {
     """,
     "sees of the past its memory alone": """
         def end_task(self, ctx):
-            first = ctx.stream[0].train.x.float().mean()
+            if not hasattr(self, "first"):
+                self.first = ctx.task.train
+            first = self.first.x.float().mean()
             with torch.no_grad():
                 ctx.network.classifier.bias.add_(first / 255)
     """,

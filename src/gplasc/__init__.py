@@ -10,24 +10,41 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gplasc.components import list_methods, list_plugins
     from gplasc.config import Config
     from gplasc.criterion import GPLASC
-    from gplasc.methods import list_methods
+    from gplasc.learning import Callback, Method, Plugin
     from gplasc.running import Result, run
     from gplasc.streams import list_streams, open_stream
 
 __version__ = "0.1.0"
 
-__all__ = ["GPLASC", "Config", "Result", "list_methods", "list_streams", "open_stream", "run"]
+__all__ = [
+    "GPLASC",
+    "Callback",
+    "Config",
+    "Method",
+    "Plugin",
+    "Result",
+    "list_methods",
+    "list_plugins",
+    "list_streams",
+    "open_stream",
+    "run",
+]
 
 _HOMES = {
     "GPLASC": "criterion",
+    "Callback": "learning",
     "Config": "config",
+    "Method": "learning",
+    "Plugin": "learning",
     "Result": "running",
-    "run": "running",
-    "list_methods": "methods",
+    "list_methods": "components",
+    "list_plugins": "components",
     "list_streams": "streams",
     "open_stream": "streams",
+    "run": "running",
 }
 
 

@@ -112,8 +112,9 @@ class Run(Settings):
         """Run the command."""
         import torch
 
+        from gplasc.errors import Interrupted
         from gplasc.progress import display
-        from gplasc.running import Interrupted, execute
+        from gplasc.running import execute
 
         if self.threads:
             torch.set_num_threads(self.threads)
@@ -162,7 +163,7 @@ class Show(Settings):
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.plugins import list_plugins
+        from gplasc.components import list_plugins
         from gplasc.show import print_settings
 
         if self.name in list_plugins():
@@ -186,9 +187,8 @@ class List:
 
     def main(self) -> int:
         """Run the command."""
+        from gplasc.components import list_methods, list_plugins
         from gplasc.experiments import list_experiments
-        from gplasc.methods import list_methods
-        from gplasc.plugins import list_plugins
         from gplasc.streams.catalog import list_streams
 
         groups = {
@@ -253,8 +253,8 @@ class Reproduce(Many):
         if not is_grid(self.name):
             run_experiment(self.name, self.out / self.name, seed=self.seeds[0] if self.seeds else 0)
             return 0
+        from gplasc.errors import Interrupted
         from gplasc.experiments.reproduce import preview, reproduce
-        from gplasc.running import Interrupted
         from gplasc.sweep.overview import overview
 
         grid: dict[str, Any] = {
@@ -286,7 +286,7 @@ class Sweep(Settings, Many):
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.running import Interrupted
+        from gplasc.errors import Interrupted
         from gplasc.sweep.command import run_sweep
         from gplasc.sweep.overview import overview
 

@@ -99,7 +99,9 @@ class Config(Settings):
     train: Train = Train()
     probe: Probe = Probe()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """The settings of the method and the plug-ins, each under its name."""
+    """The settings of the method, then of the plug-ins, in this order; see `gplasc.components.section_names`."""
+    identity: dict[str, str] = Field(default_factory=dict)
+    """Digests of what the settings only name: a user's source files, and the data."""
 
     @property
     def run_id(self) -> str:
@@ -120,6 +122,8 @@ class Config(Settings):
         """Return every setting under its dotted name; a method's options stand under the method's name."""
         values: dict[str, Any] = {}
         for name, value in self.model_dump(mode="json").items():
+            if name == "identity":
+                continue
             if name == "options":
                 values |= {f"{owner}.{key}": v for owner, group in value.items() for key, v in group.items()}
             elif isinstance(value, dict):

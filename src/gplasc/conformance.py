@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from gplasc.build import build_learner
 from gplasc.errors import UserError
-from gplasc.learning.learner import Learner, Silent, digest
+from gplasc.learning import Callback, Learner
+from gplasc.learning.digest import digest
 from gplasc.memory import Buffer
 from gplasc.resolve import Resolved, resolve
 from gplasc.running import open_configured_stream
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
 _LONE = "synthetic:tasks=3,classes=3,size=8,channels=1,train=1,test=2"
 _BUFFER = 7
+_WHERE = ("task", "epoch", "step", "lr")  # what a row of the log has besides the terms
 _BATCH = 5  # 16 samples a task: the last batch has one
 
 
@@ -87,29 +90,33 @@ def _cell(outcome: Outcome) -> str:
 
 
 @dataclass
-class _Trail(Silent):
-    """Watches a run: terms, size of the memory, and states at chosen moments."""
+class _Trail(Callback):
+    """Follows a run: terms, size of the memory, and states at chosen moments."""
 
     stops: frozenset[str] = frozenset()
     states: dict[str, bytes] = field(default_factory=dict)
     largest: int = 0
     steps: int = 0
 
-    def step(self, learner: Learner, terms: Mapping[str, Tensor], lr: float, images: int) -> None:
-        where = f"task {learner.position.task + 1}, step {learner.position.total_steps}"
-        if not terms:
-            raise _Failure(f"no term is minimized at {where}")
-        for name, term in terms.items():
-            if not math.isfinite(float(term)):
-                raise _Failure(f"the term '{name}' is {float(term)} at {where}")
+    def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
+        for row in rows:
+            where = f"task {row['task'] + 1}, step {row['step']}"
+            if len(row) == len(_WHERE):
+                raise _Failure(f"no term is minimized at {where}")
+            for name, value in row.items():
+                if not math.isfinite(value):
+                    raise _Failure(f"the term '{name}' is {value} at {where}")
+
+    def on_step_end(self, learner: Learner) -> None:
+        learner.log_terms()
         self.largest = max(self.largest, len(learner.ctx.memory))
         self.steps = learner.position.total_steps
         self._stop(f"step {self.steps}", learner)
 
-    def trained(self, learner: Learner) -> None:
+    def on_task_trained(self, learner: Learner) -> None:
         self._stop(f"the end of training of task {learner.position.task + 1}", learner)
 
-    def evaluated(self, learner: Learner) -> None:
+    def on_task_end(self, learner: Learner) -> None:
         self.largest = max(self.largest, len(learner.ctx.memory))
         self._stop(f"the end of task {learner.position.task}", learner)
 
@@ -136,27 +143,42 @@ class _Subject:
         }
         return resolve(stream, self.method, self.plugins, buffer=buffer, scale="smoke", settings=given)
 
-    def learner(
+    def start(
         self,
-        watcher: _Trail,
+        trail: _Trail,
         *,
         stream: str = _STREAM,
         buffer: int = _BUFFER,
+        announced: bool = True,
         wrap: Callable[[Stream], Stream] = lambda stream: stream,
-    ) -> Learner:
+    ) -> _Run:
+        """Build a learner and its stream."""
         resolved = self.settings(stream, buffer)
-        return Learner(resolved.config, wrap(open_configured_stream(resolved, None)), watcher=watcher)
+        opened = wrap(open_configured_stream(resolved, None))
+        return _Run(build_learner(resolved.config, opened, announced=announced, callbacks=[trail]), opened)
 
     @cached_property
     def first(self) -> tuple[Learner, _Trail]:
         """The undisturbed run, with states saved on the way."""
-        # Inside the first of two epochs, inside the second task, and around its end.
-        stops = {"step 3", "step 10", "the end of training of task 2", "the end of task 2"}
+        # Inside the first of two epochs, inside the second task, and around the end of a task and of the run.
+        stops = {"step 3", "step 10"}
+        stops |= {f"the end of {what} {task}" for what in ("training of task", "task") for task in (2, 3)}
         trail = _Trail(frozenset(stops))
-        learner = self.learner(trail)
         with _global_seed(1):
-            learner.learn()
-        return learner, trail
+            return self.start(trail).learn(), trail
+
+
+@dataclass
+class _Run:
+    """A learner and what it learns."""
+
+    learner: Learner
+    stream: Stream
+
+    def learn(self) -> Learner:
+        """Learn the whole stream."""
+        self.learner.learn(self.stream)
+        return self.learner
 
 
 def _fingerprint(learner: Learner) -> dict[str, Any]:
@@ -165,6 +187,7 @@ def _fingerprint(learner: Learner) -> dict[str, Any]:
     state = {f"{number}": part for number, part in enumerate(learner.state_dict()["components"])}
     return {
         "the weights": digest(ctx.modules.state_dict()),
+        "the predictor": digest(ctx.predictor.state_dict() if ctx.predictor else {}),
         "the memory": digest(ctx.memory.rows()),
         "the method's state": digest(dict(_tensors(state, "state"))),
         "the random generators": digest(ctx.random.state_dict()),
@@ -204,19 +227,17 @@ def _learns(subject: _Subject) -> str:
 
 def _reproducible(subject: _Subject) -> None:
     learner, _ = subject.first
-    again = subject.learner(_Trail())
     with _global_seed(2):
-        again.learn()
+        again = subject.start(_Trail()).learn()
     _compare(learner, again, "in a second run with the same seed: draw from ctx.random only")
 
 
 def _resumes(subject: _Subject) -> str:
     learner, trail = subject.first
     for name, content in trail.states.items():
-        resumed = subject.learner(_Trail())
-        resumed.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
-        resumed.learn()
-        _compare(learner, resumed, f"after a restart at {name}: return all you keep from state_dict")
+        resumed = subject.start(_Trail())
+        resumed.learner.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
+        _compare(learner, resumed.learn(), f"after a restart at {name}: return all you keep from state_dict")
     return f"at {len(trail.states)} places"
 
 
@@ -224,7 +245,7 @@ def _budget(subject: _Subject) -> None:
     for buffer in (_BUFFER, 1, 0):
         trail = subject.first[1] if buffer == _BUFFER else _Trail()
         if buffer != _BUFFER:
-            subject.learner(trail, buffer=buffer).learn()
+            subject.start(trail, buffer=buffer).learn()
         if trail.largest > buffer:
             raise _Failure(f"the memory held {trail.largest} rows, and {buffer} are allowed")
 
@@ -233,8 +254,11 @@ def _past(subject: _Subject) -> str:
     learner, _ = subject.first
     if learner.method.pool == "everything":
         return "exempt: the method declares that it sees all tasks"
-    blind = subject.learner(_Forgetful(), wrap=ForgetfulStream.of)
-    blind.learn()
+    trail = _Forgetful()
+    run = subject.start(trail, wrap=_ForgetfulStream.of)
+    assert isinstance(run.stream, _ForgetfulStream)
+    trail.stream = run.stream
+    blind = run.learn()
     _compare(
         learner, blind, "when the training images of past tasks are wiped out: keep samples in ctx.memory"
     )
@@ -243,7 +267,19 @@ def _past(subject: _Subject) -> str:
 
 def _single_samples(subject: _Subject) -> None:
     for buffer in (1, _BUFFER):
-        subject.learner(_Trail(), stream=_LONE, buffer=buffer).learn()
+        subject.start(_Trail(), stream=_LONE, buffer=buffer).learn()
+
+
+def _unannounced(subject: _Subject) -> str:
+    """Tasks and classes that nobody announced are learned, and such a run resumes, too."""
+    stops = frozenset({"step 10", "the end of task 2"})
+    trail = _Trail(stops)
+    learner = subject.start(trail, announced=False).learn()
+    for name, content in trail.states.items():
+        resumed = subject.start(_Trail(), announced=False)
+        resumed.learner.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
+        _compare(learner, resumed.learn(), f"after a restart at {name} with classes that were not announced")
+    return f"heads for {learner.ctx.num_classes} classes"
 
 
 def _task_il(subject: _Subject) -> None:
@@ -263,6 +299,7 @@ CHECKS: Mapping[str, Callable[[_Subject], str | None]] = {
     "memory within its budget": _budget,
     "sees of the past its memory alone": _past,
     "single-sample classes": _single_samples,
+    "classes that were not announced": _unannounced,
     "task-IL at least class-IL": _task_il,
 }
 """The checks by name; each returns a remark or nothing, and raises if it fails."""
@@ -271,13 +308,13 @@ CHECKS: Mapping[str, Callable[[_Subject], str | None]] = {
 # ---- a stream that forgets ---------------------------------------------------------------------------------------
 
 
-class ForgetfulStream(Stream):
+class _ForgetfulStream(Stream):
     """A stream whose training images are black as soon as their task is complete."""
 
     completed: int = 0
 
     @classmethod
-    def of(cls, stream: Stream) -> ForgetfulStream:
+    def of(cls, stream: Stream) -> _ForgetfulStream:
         """Return a stream of the same tasks that will forget."""
         copy = cls.__new__(cls)
         copy.__setstate__(stream.__getstate__())
@@ -295,12 +332,13 @@ class ForgetfulStream(Stream):
 class _Forgetful(_Trail):
     """Wipes out a task's images once it is complete, and looks for copies that the method has kept."""
 
-    def evaluated(self, learner: Learner) -> None:
-        stream = learner.stream
-        assert isinstance(stream, ForgetfulStream)
+    stream: _ForgetfulStream
+
+    def on_task_end(self, learner: Learner) -> None:
+        stream = self.stream
         learner.ctx.task.train.x.zero_()  # whoever has kept a reference sees black, too
         stream.completed = learner.position.task
-        for component in (learner.method, *learner.plugins):
+        for component in learner.components:
             for place in (component.state_dict(), vars(component)):
                 for name, value in _tensors(place, type(component).__name__):
                     if value.dim() == 4 and value.shape[1:] == stream.image_shape and len(value):

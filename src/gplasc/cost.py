@@ -9,11 +9,15 @@ from pathlib import Path
 
 import torch
 
-from gplasc.learning.learner import Learner, epochs_of, evaluation_samples
+from gplasc.build import build_learner
+from gplasc.learning import Learner
+from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.pool import order_batches
+from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.progress import duration
 from gplasc.resolve import Resolved
-from gplasc.running import default_device, open_configured_stream
+from gplasc.running import check_device, open_configured_stream
+from gplasc.streams import Stream
 
 _MEASURED = 3
 
@@ -46,18 +50,20 @@ def measure_cost(
     """
     config = resolved.config
     stream = open_configured_stream(resolved, data_dir)
-    learner = Learner(config, stream, device=device or default_device())
+    learner = build_learner(config, stream, device=check_device(device))
     ctx = learner.ctx
     tasks = list(range(len(stream)))
-    steps = [learner.steps_of(index) for index in tasks]
-    images = [learner.pool_size(index) * epochs_of(config, index) for index in tasks]
+    sizes = [len(task.train) for task in stream]
+    pools = pool_sizes(config, learner.method.pool, sizes)
+    steps = steps_per_task(config, learner.method.pool, sizes)
+    images = [size * epochs_of(config.train, index) for index, size in enumerate(pools)]
 
-    first = _seconds_per_step(learner, 0)
+    first = _seconds_per_step(learner, stream, 0)
     later = first
     if len(tasks) > 1:
         if learner.needs_previous:
             ctx.keep_previous()
-        later = _seconds_per_step(learner, 1)
+        later = _seconds_per_step(learner, stream, 1)
     training = first * steps[0] + later * sum(steps[1:])
 
     start = time.perf_counter()
@@ -65,10 +71,9 @@ def measure_cost(
     ctx.features(rows)
     forward = (time.perf_counter() - start) / len(rows)
     looks = sum(
-        learner.pool_size(index)
-        * (config.probe.views if config.probe.mode == "cached" else config.probe.epochs)
-        for index in tasks
-        if not learner.ctx.network.classifier
+        size * (config.probe.views if config.probe.mode == "cached" else config.probe.epochs)
+        for size in pools
+        if not ctx.network.classifier
     )
     tested = sum(len(evaluation_samples(stream[i], config)) for after in tasks for i in range(after + 1))
 
@@ -92,9 +97,10 @@ def measure_cost(
     return Cost(seconds, sum(images), details)
 
 
-def _seconds_per_step(learner: Learner, task: int) -> float:
-    learner.enter(learner.stream[task])
-    for component in (learner.method, *learner.plugins):
+def _seconds_per_step(learner: Learner, stream: Stream, task: int) -> float:
+    learner.position.task = task
+    learner.enter(stream[task], past=stream[:task])
+    for component in learner.components:
         component.begin_task(learner.ctx)
     learner.ctx.modules.train()
     size = learner.config.train.batch

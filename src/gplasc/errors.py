@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints the sentence without a traceback and exits with 2.
     """
+
+
+class Interrupted(Exception):
+    """The run was asked to stop and is saved."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from gplasc.components import is_file, section_names, source_digest
 from gplasc.config import Config, Data, Model, Probe, Scale, Settings, Train, nearest
 from gplasc.errors import UserError
 from gplasc.methods import find_method
+from gplasc.models import list_encoders
 from gplasc.plugins import find_plugin
 from gplasc.presets import matching_rules
+
+_SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
+"""What others call a setting, for the hint after a wrong name."""
 
 
 class Resolved(Settings):
@@ -35,11 +39,24 @@ def resolve(
     """Build the complete settings of a run.
 
     Later ones win: the defaults beside the code, the presets of the scale for this stream, method and buffer, then
-    ``settings`` by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
+    ``settings``.
+
+    Args:
+        stream: Name of a stream.
+        method: Name of a method, or the path of a Python file with one.
+        plugins: Names of plug-ins, or paths of Python files with one each.
+        buffer: Samples that the memory holds; default: that of the preset.
+        seed: Seed of every random choice.
+        scale: Which presets hold.
+        settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
+
+    Raises:
+        UserError: If a name or a value is not allowed.
     """
-    plugins = tuple(plugins)
-    owners = {Path(method).stem: find_method(method).Settings}
-    owners |= {name: find_plugin(name).Settings for name in plugins}
+    plugins = _check_names(method, plugins, scale)
+    names = section_names(method, plugins)
+    kinds = [find_method(method).Settings, *(find_plugin(name).Settings for name in plugins)]
+    owners = dict(zip(names, kinds, strict=True))
     sections: dict[str, type[Settings]] = {
         "data": Data,
         "model": Model,
@@ -50,12 +67,12 @@ def resolve(
     known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields}
 
     values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
+    sources = {
+        name: "given" for name, given in (("buffer", buffer), ("seed", seed or None)) if given is not None
+    }
     if buffer is not None:
         values["buffer"] = buffer
-    for rule in matching_rules(
-        scale, stream=stream, method=Path(method).stem, plugins=plugins, buffer=buffer
-    ):
+    for rule in matching_rules(scale, stream=stream, method=method, plugins=plugins, buffer=buffer):
         for name, value in rule.set.items():
             # A rule may speak of a plug-in or an option that this run does not have.
             if name in known or (name == "buffer" and buffer is None):
@@ -63,8 +80,6 @@ def resolve(
     for name, value in (settings or {}).items():
         full = _full_name(name, known)
         values[full], sources[full] = value, "given"
-    if buffer is not None:
-        sources["buffer"] = "given"
 
     tree: dict[str, Any] = {
         "stream": stream,
@@ -72,6 +87,7 @@ def resolve(
         "plugins": plugins,
         "seed": seed,
         "scale": scale,
+        "identity": {name: source_digest(name) for name in (method, *plugins) if is_file(name)},
     }
     groups: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
@@ -80,19 +96,56 @@ def resolve(
             groups.setdefault(section, {})[key] = value
         else:
             tree[key] = value
-    try:
-        for section, kind in sections.items():
-            group = kind(**groups.get(section, {}))
-            if section in owners:
-                tree.setdefault("options", {})[section] = group.model_dump(mode="json")
-            else:
-                tree[section] = group
-        config = Config(**tree)
-    except ValidationError as error:
-        raise UserError(_explain(error)) from None
+    for section, kind in sections.items():
+        group = _validated(kind, groups.get(section, {}), f"{section}.")
+        if section in owners:
+            tree.setdefault("options", {})[section] = group.model_dump(mode="json")
+        else:
+            tree[section] = group
+    config = _validated(Config, tree, "")
+    _check_values(config)
+    sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
+    return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+
+
+def _check_names(method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:
+    if not isinstance(method, str):
+        raise UserError(f"method is {method!r}; give a name (see `gplasc list`) or the path of a Python file")
+    if isinstance(plugins, str):
+        plugins = (plugins,)
+    if not isinstance(plugins, Iterable):
+        raise UserError(f"plugins is {plugins!r}; give a list of names such as ['gplasc'], or leave it out")
+    plugins = tuple(plugins)
+    for name in plugins:
+        if not isinstance(name, str):
+            raise UserError(f"the plug-in {name!r} is not a name; give a name or the path of a Python file")
+        if plugins.count(name) > 1:
+            raise UserError(f"the plug-in '{name}' is named twice; name it once")
+    if scale not in get_args(Scale):
+        raise UserError(f"scale is {scale!r}; allowed: {', '.join(get_args(Scale))}")
+    return plugins
+
+
+def _check_values(config: Config) -> None:
     if config.data.evaluate_on == "validation" and config.data.validation == 0:
         raise UserError("data.evaluate_on is 'validation' but data.validation is 0; give a share such as 0.1")
-    return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+    if config.model.encoder not in list_encoders():
+        name = config.model.encoder
+        raise UserError(f"there is no encoder '{name}'; {nearest(name, list_encoders())}")
+
+
+def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = prefix + ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "missing":
+            raise UserError(
+                f"the setting {name} has no default; give it a value with --set {name}=VALUE"
+            ) from None
+        message = problem["msg"][0].lower() + problem["msg"][1:]
+        raise UserError(f"the setting {name} was given as {problem['input']!r}: {message}") from None
 
 
 def _full_name(name: str, known: set[str]) -> str:
@@ -103,13 +156,11 @@ def _full_name(name: str, known: set[str]) -> str:
         return matches[0]
     if matches:
         raise UserError(f"the setting '{name}' could be {' or '.join(matches)}; write the full name")
+    section, dot, last = name.rpartition(".")
+    usual = f"{section}{dot}{_SYNONYMS.get(last, last)}"
+    if usual != name:
+        raise UserError(f"there is no setting '{name}' here; did you mean '{_full_name(usual, known)}'?")
     short = {full.rpartition(".")[2] for full in known}
     raise UserError(
         f"there is no setting '{name}' here; {nearest(name, known if '.' in name else short | known)}"
     )
-
-
-def _explain(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    name = f"{error.title.lower()}.{'.'.join(str(part) for part in problem['loc'])}"
-    return f"the setting {name} was given as {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

@@ -8,13 +8,17 @@ from typing import Any
 
 from torch import Tensor
 
+from gplasc.build import build_learner
 from gplasc.config import Config
 from gplasc.errors import UserError
-from gplasc.learning.learner import Learner, digest, evaluation_samples
+from gplasc.learning import Learner
+from gplasc.learning.digest import digest
+from gplasc.learning.learner import evaluation_samples
 from gplasc.models import Network
 from gplasc.resolve import Resolved
-from gplasc.results.folder import WEIGHTS, read_record
-from gplasc.running import default_device, open_configured_stream
+from gplasc.results.folder import WEIGHTS
+from gplasc.results.record import read_record
+from gplasc.running import check_device, open_configured_stream
 from gplasc.streams import Samples, Stream, Task
 
 
@@ -67,7 +71,7 @@ def restore(
             f"the weights {path} cannot be read ({error}); delete {folder} to run again"
         ) from None
     stream = stream or open_configured_stream(Resolved(config=config, sources=record["sources"]), data_dir)
-    learner = Learner(config, stream, device=device or default_device())
+    learner = build_learner(config, stream, device=check_device(device))
     modules = learner.ctx.modules
     # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
@@ -78,4 +82,11 @@ def restore(
     if digest(modules.state_dict()) != record["weights_sha256"]:
         raise UserError(f"the weights {path} are not those of its record; delete {folder} to run again")
     modules.eval()
+    ctx = learner.ctx
+    ctx.classes_per_task = list(stream.classes_per_task)
+    ctx.predictor = learner.method.predictor(ctx)
+    ctx.predictor.load_state_dict(
+        {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
+    )
+    ctx.predictor.eval()
     return Restored(record, config, stream, learner)

@@ -1,40 +1,41 @@
-"""A run that cannot be lost: it has a folder, saves itself, and continues bit for bit where it was cut off."""
+"""One run: settings -> stream -> learner -> record, in a folder, resumable."""
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
-from gplasc.config import Scale
+import gplasc
+from gplasc.build import build_learner
+from gplasc.config import Config, Scale
 from gplasc.errors import UserError
-from gplasc.learning import checkpoint
-from gplasc.learning.learner import Learner
-from gplasc.progress import Display, Moment, duration
+from gplasc.files import write_atomic
+from gplasc.learning import Callback, Learner, checkpoints
+from gplasc.learning.callbacks import (
+    Checkpoint,
+    FiniteCheck,
+    ProgressDisplay,
+    StopSignals,
+    TensorBoard,
+    TermLog,
+)
+from gplasc.learning.digest import digest
+from gplasc.learning.learner import evaluation_samples
+from gplasc.learning.schedule import steps_per_task
+from gplasc.methods import find_method
+from gplasc.models import Encoder
+from gplasc.progress import Display
 from gplasc.progress import display as open_display
 from gplasc.resolve import Resolved, resolve
-from gplasc.results.folder import TERMS, WEIGHTS, TermLog, held, read_record, write_record
-from gplasc.results.record import build_record
+from gplasc.results.folder import STATE, TERMS, WEIGHTS, held
+from gplasc.results.record import FORMAT, environment, read_record, square, with_metrics, write_record
 from gplasc.streams import Stream, open_stream
-
-_LOOK_EVERY = 20  # steps between two looks at the terms, each of which waits for the device
-
-
-class Interrupted(Exception):
-    """The run was asked to stop and is saved."""
-
-
-class NotFinite(UserError):
-    """A loss term is infinite or not a number."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,25 @@ class Result:
 
     @property
     def run_id(self) -> str:
-        """The hash of the settings."""
+        """The hash of the settings, of the user's own source files and of the data."""
         return str(self.record["run_id"])
 
     def metric(self, name: str = "final_accuracy", scenario: str = "class_il") -> float:
-        """Return one metric, class-incremental by default."""
-        return float(self.record["metrics"][scenario][name])
+        """Return one metric, class-incremental by default.
+
+        Raises:
+            UserError: If there is no such metric or scenario.
+        """
+        metrics = self.record["metrics"]
+        if scenario not in metrics:
+            raise UserError(f"there is no scenario {scenario!r}; allowed: {', '.join(metrics)}")
+        if name not in metrics[scenario]:
+            raise UserError(f"there is no metric {name!r}; allowed: {', '.join(metrics[scenario])}")
+        return float(metrics[scenario][name])
 
 
 def run(
-    stream: str | Stream,
+    stream: str | Path | Stream,
     method: str,
     plugins: tuple[str, ...] | list[str] | str = (),
     *,
@@ -65,23 +75,50 @@ def run(
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
     device: str | None = None,
+    encoder: Encoder | None = None,
+    callbacks: Sequence[Callback] = (),
+    keep_memory: bool = True,
     quiet: bool = False,
     **settings: Any,
 ) -> Result:
-    """Learn a stream with a method and return the result; the same as ``gplasc run``.
+    """Learn a stream with a method; the same as ``gplasc run``.
 
-    A run that is complete is not computed again; one that was cut off continues. ``settings`` are names as in
-    ``gplasc show``: ``run("seq-digits", "co2l", ["gplasc"], margin=0.2, **{"train.lr": 0.1})``.
+    A run that is complete is not computed again; one that was cut off continues.
+
+    Args:
+        stream: Name of a stream, or a stream of your own.
+        method: Name of a method, or the path of a Python file with your own.
+        plugins: Names of plug-ins, or paths of Python files.
+        buffer: Samples that the memory holds; default: that of the preset.
+        seed: Seed of every random choice.
+        scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
+        out: Folder of all runs.
+        data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
+        encoder: An encoder of your own; default: the one that the settings name.
+        callbacks: Called while the run is computed, see `gplasc.Callback`.
+        keep_memory: Whether the finished run keeps its memory, which is needed to learn further tasks.
+        quiet: No progress.
+        **settings: Settings by the names of ``gplasc show``, for example ``margin=0.2, **{"train.lr": 0.1}``.
+
+    Returns:
+        The record and the folder of the run.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If the run was asked to stop; it is saved.
     """
-    name = stream if isinstance(stream, str) else stream.name
-    plugins = (plugins,) if isinstance(plugins, str) else tuple(plugins)
+    name = stream.name if isinstance(stream, Stream) else str(stream)
     resolved = resolve(name, method, plugins, buffer=buffer, seed=seed, scale=scale, settings=settings)
     return execute(
         resolved,
         out=Path(out),
-        stream=None if isinstance(stream, str) else stream,
+        stream=stream if isinstance(stream, Stream) else None,
         data_dir=data_dir,
         device=device,
+        encoder=encoder,
+        callbacks=callbacks,
+        keep_memory=keep_memory,
         display=open_display(quiet),
     )
 
@@ -93,14 +130,18 @@ def execute(
     stream: Stream | None = None,
     data_dir: str | Path | None = None,
     device: str | None = None,
+    encoder: Encoder | None = None,
+    callbacks: Sequence[Callback] = (),
+    keep_memory: bool = True,
     display: Display,
     save_every: float = 60.0,
     save_steps: int | None = None,
     tensorboard: bool = False,
 ) -> Result:
-    """Compute a run, or what is left of it, in ``out/RUN_ID``."""
+    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `run`."""
     config = resolved.config
     folder = out / config.run_id
+    device = check_device(device)
     try:
         if (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
@@ -111,18 +152,33 @@ def execute(
             stream = stream or open_configured_stream(resolved, data_dir)
             for note in stream.notes:
                 display.say(note)
-            keeper = Keeper(
-                folder, display, save_every=save_every, save_steps=save_steps, tensorboard=tensorboard
+            log = TermLog(folder / TERMS)
+            checkpoint = Checkpoint(folder, every=save_every, every_steps=save_steps, identity=_code(config))
+            signals = StopSignals(checkpoint.save)
+            learner = build_learner(
+                config,
+                stream,
+                encoder=encoder,
+                device=device,
+                callbacks=[
+                    FiniteCheck(),
+                    log,
+                    ProgressDisplay(display, tasks=len(stream), total_steps=_total_steps(config, stream)),
+                    *([TensorBoard(folder)] if tensorboard else []),
+                    *callbacks,
+                    checkpoint,
+                    signals,
+                ],
             )
-            learner = Learner(config, stream, device=device or default_device(), watcher=keeper)
-            keeper.resume(learner)
-            with keeper.heeding_signals():
-                learner.learn()
-            record = build_record(resolved, learner)
-            _save_weights(folder / WEIGHTS, learner)
+            _resume(learner, folder, display)
+            log.resume(learner.position.total_steps)
+            with signals.installed():
+                learner.learn(stream)
+            record = _describe(resolved, learner, stream)
+            _save(folder, learner, keep_memory=keep_memory)
             write_record(folder, record)
-            checkpoint.delete_all(folder)
-            return Result(record, folder)
+            checkpoints.delete_all(folder)
+            return Result(with_metrics(record), folder)
     finally:
         display.close()
 
@@ -143,199 +199,112 @@ def open_configured_stream(resolved: Resolved, data_dir: str | Path | None) -> S
     )
 
 
-def default_device() -> str:
-    """Return the accelerator if there is one."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+def check_device(device: str | None) -> str:
+    """Return the device to compute on; default: the accelerator if there is one.
+
+    Raises:
+        UserError: If this machine does not have the device.
+    """
+    if device is None:
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"the device '{device}' cannot be used ({reason}); allowed: cpu, cuda, cuda:N, mps"
+        ) from None
+    return device
 
 
-def _save_weights(path: Path, learner: Learner) -> None:
+def _total_steps(config: Config, stream: Stream) -> int:
+    sizes = [len(task.train) for task in stream]
+    return sum(steps_per_task(config, find_method(config.method).pool, sizes))
+
+
+def _code(config: Config) -> dict[str, str]:
+    return {"gplasc": gplasc.__version__, **config.identity}
+
+
+def _resume(learner: Learner, folder: Path, display: Display) -> None:
+    """Load the newest intact checkpoint, if there is one."""
+    state, damaged = checkpoints.load_newest(folder)
+    for path in damaged:
+        display.say(f"the checkpoint {path.name} is damaged; using the one before it")
+    if state is None:
+        return
+    now = _code(learner.config)
+    changed = sorted(
+        name for name in {*now, *state["identity"]} if now.get(name) != state["identity"].get(name)
+    )
+    if changed:
+        raise UserError(
+            f"the run in {folder} was begun with another version of {', '.join(changed)}; "
+            "delete the folder to start over, or restore what it was begun with"
+        )
+    learner.load_state_dict(state["learner"])
+    display.say(
+        f"continuing {learner.config.title} at task {learner.position.task + 1}, "
+        f"epoch {learner.position.epoch + 1}, step {learner.position.total_steps}"
+    )
+
+
+def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str, Any]:
+    """Describe a finished run completely, as plain JSON values."""
+    config, ctx = resolved.config, learner.ctx
+    device = str(ctx.device)
+    return {
+        "format": FORMAT,
+        "run_id": config.run_id,
+        "title": config.title,
+        "settings": config.model_dump(mode="json"),
+        "sources": resolved.sources,
+        "stream": {
+            "name": stream.name,
+            "class_names": list(stream.class_names),
+            "classes_per_task": list(stream.classes_per_task),
+            "train_samples": [len(task.train) for task in stream],
+            "test_samples": [len(evaluation_samples(task, config)) for task in stream],
+            "image_shape": list(stream.image_shape),
+            "mean": list(stream.mean),
+            "std": list(stream.std),
+            "notes": list(stream.notes),
+        },
+        "matrix": {"class_il": square(learner.class_il), "task_il": square(learner.task_il)},
+        "geometry": learner.geometry,
+        "timings": learner.timings,
+        "seconds": sum(sum(task.values()) for task in learner.timings),
+        "steps": learner.position.total_steps,
+        "memory": {"rows": len(ctx.memory), "bytes": ctx.memory.num_bytes},
+        "parameters": sum(p.numel() for p in ctx.modules.parameters()),
+        "deviations": {
+            name: list(component.DEVIATIONS)
+            for name, component in zip(config.options, learner.components, strict=True)
+        },
+        "weights_sha256": digest(ctx.modules.state_dict()),
+        "memory_sha256": digest(ctx.memory.rows()),
+        "environment": environment(
+            device,
+            torch.cuda.get_device_name() if device.startswith("cuda") else "",
+            torch.get_num_threads(),
+            {"torch": torch.__version__, "numpy": numpy.__version__},
+        ),
+    }
+
+
+def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
+    """Write the weights with the predictor, and what learning further tasks would need beyond them."""
     from safetensors.torch import save
 
-    from gplasc.files import write_atomic
-
-    tensors = {
-        name: value.contiguous()
-        for name, value in learner.ctx.modules.state_dict().items()
-        if isinstance(value, Tensor)
-    }
-    if learner.predictor is not None and not isinstance(
-        learner.predictor, type(learner.ctx.network.classifier)
-    ):
-        tensors |= {f"predictor.{k}": v.contiguous() for k, v in learner.predictor.state_dict().items()}
-    write_atomic(path, save({name: value.clone() for name, value in tensors.items()}))
-
-
-class Keeper:
-    """Watches a run: logs its terms, checks that they are finite, saves it in time, stops it when asked."""
-
-    def __init__(
-        self,
-        folder: Path,
-        display: Display,
-        *,
-        save_every: float,
-        save_steps: int | None = None,
-        tensorboard: bool = False,
-    ) -> None:
-        self.folder = folder
-        self.display = display
-        self._save_every = save_every
-        self._save_steps = save_steps
-        self._saved_at = time.monotonic()
-        self._log = TermLog(folder / TERMS)
-        self._waiting: list[tuple[dict[str, Any], list[str], Tensor]] = []
-        self._stop: int | None = None
-        self._pace = _Pace()
-        self._board = _tensorboard(folder) if tensorboard else None
-
-    def resume(self, learner: Learner) -> None:
-        """Load the newest sound checkpoint, if there is one."""
-        state, damaged = checkpoint.load_newest(self.folder)
-        for path in damaged:
-            self.display.say(f"the checkpoint {path.name} is damaged; using the one before it")
-        if state is not None:
-            learner.load_state_dict(state["learner"])
-            self.display.say(
-                f"continuing {learner.config.title} at task {learner.position.task + 1}, "
-                f"epoch {learner.position.epoch + 1}, step {learner.position.total_steps}"
-            )
-        self._log.resume(state["log_size"] if state is not None else 0)
-
-    def step(self, learner: Learner, terms: Mapping[str, Tensor], lr: float, images: int) -> None:
-        """Note the terms; now and then look at them and save."""
-        position = learner.position
-        where = {
-            "task": position.task,
-            "epoch": position.epoch,
-            "step": position.total_steps,
-            "lr": lr,
-        }
-        self._waiting.append((where, list(terms), torch.stack(list(terms.values()))))
-        self._pace.add(images)
-        if len(self._waiting) >= _LOOK_EVERY:
-            self._look(learner)
-        if self._stop is not None:
-            self._save(learner)
-            raise Interrupted
-        due = time.monotonic() - self._saved_at >= self._save_every
-        if due or (self._save_steps and position.total_steps % self._save_steps == 0):
-            self._save(learner)
-
-    def trained(self, learner: Learner) -> None:
-        """Save before predictor, memory and evaluation, which are done again if they are cut off."""
-        self._save(learner)
-        self.display.phase("predictor")
-
-    def evaluated(self, learner: Learner) -> None:
-        """Report the accuracies of the task just learned, and save."""
-        in_class, in_task = learner.class_il[-1], learner.task_il[-1]
-        seen = [value for value in in_class if value is not None]
-        told = [value for value in in_task if value is not None]
-        spent = sum(learner.timings[-1].values())
-        self.display.say(
-            f"{learner.config.title}: task {learner.position.task}/{len(learner.stream)} learned, "
-            f"class-IL {sum(seen) / len(seen):.2f}, task-IL {sum(told) / len(told):.2f} ({duration(spent)})"
-        )
-        if self._board is not None:
-            self._board.add_scalar("accuracy/class_il", sum(seen) / len(seen), learner.position.total_steps)
-            self._board.add_scalar("accuracy/task_il", sum(told) / len(told), learner.position.total_steps)
-        self._save(learner)
-
-    def pulse(self, phase: str, done: float) -> None:
-        """Stop between two pieces of work outside training; a checkpoint lies right before it."""
-        self.display.phase(f"{phase} {done:.0%}")
-        if self._stop is not None:
-            raise Interrupted
-
-    @contextmanager
-    def heeding_signals(self) -> Iterator[None]:
-        """Turn Ctrl-C and SIGTERM into a request to save and stop; a second one is obeyed at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._stop is not None:
-                raise KeyboardInterrupt
-            self._stop = number
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _look(self, learner: Learner) -> None:
-        """Bring the waiting terms to the CPU, check them, log them, show the last ones."""
-        if not self._waiting:
-            return
-        rows = []
-        values = [terms.tolist() for _, _, terms in self._waiting]
-        for (where, names, _), row in zip(self._waiting, values, strict=True):
-            terms = dict(zip(names, row, strict=True))
-            for name, value in terms.items():
-                if value - value != 0:  # infinite or not a number
-                    raise NotFinite(
-                        f"the term '{name}' is {value} at task {where['task'] + 1}, epoch {where['epoch'] + 1}, "
-                        f"step {where['step']}; the checkpoint before it is kept in {self.folder}: lower the learning "
-                        "rate or the term's weight"
-                    )
-            rows.append({**where, **terms})
-        self._waiting.clear()
-        self._log.write(rows)
-        if self._board is not None:
-            for name in terms:
-                self._board.add_scalar(f"terms/{name}", terms[name], where["step"])
-        total = learner.total_steps
-        rate, left = self._pace.estimate(learner.position.total_steps, total)
-        self.display.show(
-            Moment(
-                title=learner.config.title,
-                task=where["task"],
-                tasks=len(learner.stream),
-                epoch=where["epoch"],
-                epochs=learner.ctx.epochs,
-                done=learner.position.total_steps,
-                total=total,
-                images_per_second=rate,
-                seconds_left=left,
-                terms=terms,
-            )
-        )
-
-    def _save(self, learner: Learner) -> None:
-        self._look(learner)
-        state = {"learner": learner.state_dict(), "log_size": self._log.size}
-        number = 2 * learner.position.total_steps + learner.position.task  # grows with every kind of progress
-        checkpoint.save(self.folder, number, state)
-        self._saved_at = time.monotonic()
-
-
-class _Pace:
-    """Images and steps per second since the run was started or continued."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._images = 0
-        self._steps = 0
-
-    def add(self, images: int) -> None:
-        self._images += images
-        self._steps += 1
-
-    def estimate(self, done: int, total: int) -> tuple[float, float]:
-        spent = max(time.monotonic() - self._start, 1e-9)
-        return self._images / spent, (total - done) * spent / max(self._steps, 1)
-
-
-def _tensorboard(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError(
-            "--tensorboard needs the extra 'tensorboard': pip install 'gplasc[tensorboard]'"
-        ) from None
-    return SummaryWriter(str(folder))
+    ctx = learner.ctx
+    tensors = dict(ctx.modules.state_dict())
+    assert ctx.predictor is not None
+    tensors |= {f"predictor.{name}": value for name, value in ctx.predictor.state_dict().items()}
+    weights = {name: value.clone() for name, value in tensors.items() if isinstance(value, Tensor)}
+    write_atomic(folder / WEIGHTS, save({name: value.contiguous() for name, value in weights.items()}))
+    if keep_memory:
+        kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
+        state = learner.state_dict()
+        checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})

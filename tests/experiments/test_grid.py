@@ -2,10 +2,10 @@
 
 import pytest
 
+from gplasc.components import list_methods
 from gplasc.errors import UserError
 from gplasc.experiments import is_grid, list_experiments
 from gplasc.experiments.grid import SEEDS, expand, grid_names, load_experiment, stand_in
-from gplasc.methods import list_methods
 from gplasc.reference import published
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.synthetic import parse

@@ -3,39 +3,37 @@
 import pytest
 import torch
 
-from gplasc.learning.learner import Learner, Silent
-from gplasc.running import open_configured_stream
+from gplasc.learning import Callback
 
 
 class Stop(Exception):
     """The learner has come as far as the test wants it."""
 
 
-class _Stopper(Silent):
+class _Stopper(Callback):
     def __init__(self, task, step):
-        self.task, self.step_number = task, step
+        self.task, self.step = task, step
 
-    def step(self, learner, terms, lr, images):
-        if learner.position.task == self.task and learner.position.step == self.step_number:
+    def on_step_end(self, learner):
+        if learner.position.task == self.task and learner.position.step == self.step:
             raise Stop
 
 
 @pytest.fixture
-def learned(tiny):
+def learned(tiny, new_learner):
     """Build a learner and let it learn up to step ``step`` of task ``task``, or everything."""
 
-    def build(method, plugins=(), *, task=None, step=1, **settings):
+    def learn(method, plugins=(), *, task=None, step=1, **settings):
         resolved = tiny(method, plugins, **{"model.features": "signed", "train.lr": 0.05, **settings})
-        watcher = Silent() if task is None else _Stopper(task, step)
-        learner = Learner(resolved.config, open_configured_stream(resolved, None), watcher=watcher)
+        learner = new_learner(resolved, _Stopper(task, step))
         if task is None:
-            learner.learn()
+            learner.learn(learner.stream)
         else:
             with pytest.raises(Stop):
-                learner.learn()
+                learner.learn(learner.stream)
         return learner
 
-    return build
+    return learn
 
 
 @pytest.fixture

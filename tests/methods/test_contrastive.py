@@ -5,17 +5,19 @@ import math
 import pytest
 import torch
 
-from gplasc.learning.learner import Learner
-from gplasc.running import open_configured_stream
 
-
-def learner_in_task(resolved, task: int) -> Learner:
+@pytest.fixture
+def learner_in_task(new_learner):
     """A learner that has learned the tasks before and stands at the beginning of this one."""
-    stream = open_configured_stream(resolved, None)
-    learner = Learner(resolved.config, stream)
+    return lambda resolved, task: _enter(new_learner(resolved), task)
+
+
+def _enter(learner, task):
+    stream = learner.stream
     for index in range(task):
         learner.enter(stream[index])
         learner.method.end_task(learner.ctx)
+        learner.position.task += 1
     if task:
         learner.ctx.keep_previous()
         with torch.no_grad():  # so that the previous model differs from the present one
@@ -23,7 +25,7 @@ def learner_in_task(resolved, task: int) -> Learner:
                 parameter.add_(
                     0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
                 )
-    learner.enter(stream[task])
+    learner.enter(stream[task], past=stream[:task])
     return learner
 
 
@@ -36,7 +38,7 @@ def forward(learner):
     return parts, outs, learner.method.loss(parts, outs, learner.ctx)
 
 
-def test_co2l_is_the_official_formula(tiny):
+def test_co2l_is_the_official_formula(tiny, learner_in_task):
     learner = learner_in_task(tiny("co2l", **{"co2l.temperature": 0.5, "co2l.distill_weight": 0.7}), 1)
     (part,), (out,), terms = forward(learner)
     z, y = out.projection.double(), part.y
@@ -63,14 +65,14 @@ def test_co2l_is_the_official_formula(tiny):
     assert terms["ird"].item() == pytest.approx(0.7 * relation / rows, rel=1e-3)
 
 
-def test_the_previous_model_runs_in_the_mode_that_is_set(tiny):
+def test_the_previous_model_runs_in_the_mode_that_is_set(tiny, learner_in_task):
     for mode in ("train", "eval"):
         learner = learner_in_task(tiny("co2l", **{"co2l.teacher_mode": mode}), 1)
         assert learner.ctx.previous.training == (mode == "train")
         assert not any(p.requires_grad for p in learner.ctx.previous.parameters())
 
 
-def test_co2l_divisor(tiny):
+def test_co2l_divisor(tiny, learner_in_task):
     by_rows = forward(learner_in_task(tiny("co2l"), 1))
     by_anchors = forward(learner_in_task(tiny("co2l", **{"co2l.divisor": "anchors"}), 1))
     part = by_rows[0][0]
@@ -78,7 +80,7 @@ def test_co2l_divisor(tiny):
     assert by_anchors[2]["supcon"].item() == pytest.approx(ratio * by_rows[2]["supcon"].item(), rel=1e-5)
 
 
-def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny):
+def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny, learner_in_task):
     learner = learner_in_task(tiny("supcon"), 1)
     parts, outs, terms = forward(learner)
     assert set(terms) == {"supcon"}
@@ -91,10 +93,9 @@ def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny):
     assert learner.method.loss(parts, outs, learner.ctx)["supcon"].item() == pytest.approx(whole.item())
 
 
-def test_cila_weight_follows_the_losses_of_past_tasks(tiny):
+def test_cila_weight_follows_the_losses_of_past_tasks(tiny, new_learner):
     resolved = tiny("cila", **{"cila.kappa": 3.0, "cila.distill_weight": 0.5, "cila.average_over": "task"})
-    stream = open_configured_stream(resolved, None)
-    learner = Learner(resolved.config, stream)
+    learner = new_learner(resolved)
     seen = {0: [], 1: [], 2: []}
     weights = {0: set(), 1: set(), 2: set()}
     original = learner.method.loss
@@ -110,7 +111,7 @@ def test_cila_weight_follows_the_losses_of_past_tasks(tiny):
         return terms
 
     learner.method.loss = loss
-    learner.learn()
+    learner.learn(learner.stream)
     assert weights[1] == {0.5}
     contrast = sum(c for c, _ in seen[1]) / len(seen[1])
     distill = sum(d for _, d in seen[1]) / len(seen[1])
@@ -119,7 +120,7 @@ def test_cila_weight_follows_the_losses_of_past_tasks(tiny):
     assert last > 0.5, "kappa was chosen so that the ratio counts"
 
 
-def test_cclis_reweights_pairs_of_past_classes_only(tiny):
+def test_cclis_reweights_pairs_of_past_classes_only(tiny, learner_in_task):
     learner = learner_in_task(tiny("cclis"), 2)
     (part,), _, terms = forward(learner)
     assert set(terms) == {"contrast", "prd"}
@@ -133,7 +134,7 @@ def test_cclis_reweights_pairs_of_past_classes_only(tiny):
     assert torch.equal(learner.method._weighted(part, learner.ctx), torch.arange(6)[:, None] != part.y)
 
 
-def test_cclis_importance_is_probability_times_count(tiny):
+def test_cclis_importance_is_probability_times_count(tiny, learner_in_task):
     learner = learner_in_task(tiny("cclis"), 1)
     ctx = learner.ctx
     batch = ctx.pool.take(torch.arange(len(ctx.pool)))
@@ -147,23 +148,23 @@ def test_cclis_importance_is_probability_times_count(tiny):
         assert part.extra["importance"][row].item() == pytest.approx(probability * count)
 
 
-def test_joint_sees_all_tasks_so_far(tiny):
+def test_joint_sees_all_tasks_so_far(tiny, learner_in_task):
     learner = learner_in_task(tiny("joint"), 2)
     assert len(learner.ctx.pool) == sum(len(task.train) for task in learner.stream)
 
 
-def test_finetune_remembers_nothing(tiny):
+def test_finetune_remembers_nothing(tiny, new_learner):
     resolved = tiny("finetune")
-    learner = Learner(resolved.config, open_configured_stream(resolved, None))
-    learner.learn()
+    learner = new_learner(resolved)
+    learner.learn(learner.stream)
     assert len(learner.ctx.memory) == 0
 
 
 @pytest.mark.parametrize("method", ["supcon", "co2l", "cila", "cclis"])
-def test_memory_is_full_and_holds_only_what_was_seen(method, tiny):
+def test_memory_is_full_and_holds_only_what_was_seen(method, tiny, new_learner):
     resolved = tiny(method)
-    learner = Learner(resolved.config, open_configured_stream(resolved, None))
-    learner.learn()
+    learner = new_learner(resolved)
+    learner.learn(learner.stream)
     memory = learner.ctx.memory
     assert len(memory) == 9
     images = torch.cat([task.train.x for task in learner.stream])

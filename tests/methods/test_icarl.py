@@ -28,8 +28,8 @@ def test_old_classes_lose_their_least_representative(learned):
     learner = learned("icarl", task=2)
     before = learner.ctx.memory.rows()
     before = {name: value.clone() for name, value in before.items()}
-    learner.watcher.step_number = -1
-    learner.learn()
+    learner.callbacks[0].step = -1
+    learner.learn(learner.stream)
     after = learner.ctx.memory
     for label, share in enumerate([2, 2, 2, 1]):  # they had 3, 2, 2 and 2
         kept = after["x"][after["y"] == label]
@@ -50,7 +50,9 @@ def test_means_are_of_exemplars_and_their_mirror_images(learned, flip):
         features = unit_features(learner, images)
         if flip:
             features = torch.cat([features, unit_features(learner, images.flip(-1))])
-        assert torch.allclose(learner.predictor.means[label], F.normalize(features.mean(0), dim=0), atol=1e-5)
+        assert torch.allclose(
+            learner.ctx.predictor.means[label], F.normalize(features.mean(0), dim=0), atol=1e-5
+        )
 
 
 def test_the_nearest_mean_wins():

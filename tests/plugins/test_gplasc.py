@@ -4,21 +4,22 @@ import pytest
 import torch
 
 from gplasc.errors import UserError
-from gplasc.learning.learner import Learner
-from gplasc.running import open_configured_stream
 
 
-def build(resolved):
-    return Learner(resolved.config, open_configured_stream(resolved, None))
+@pytest.fixture
+def second_task(new_learner):
+    """A learner that stands at the beginning of its second task."""
 
+    def enter(resolved):
+        learner = new_learner(resolved)
+        learner.enter(learner.stream[0])
+        learner.method.end_task(learner.ctx)
+        learner.ctx.keep_previous()
+        learner.position.task = 1
+        learner.enter(learner.stream[1], past=learner.stream[:1])
+        return learner
 
-def second_task(resolved):
-    learner = build(resolved)
-    learner.enter(learner.stream[0])
-    learner.method.end_task(learner.ctx)
-    learner.ctx.keep_previous()
-    learner.enter(learner.stream[1])
-    return learner
+    return enter
 
 
 def terms_of(learner):
@@ -26,18 +27,18 @@ def terms_of(learner):
     batch = ctx.pool.take(torch.arange(len(ctx.pool)))
     own = learner.method.parts(batch, ctx)
     more = plugin.parts(batch, own, ctx)
-    parts = own + more
-    outs = [ctx.network(part.x) for part in parts]
+    outs = [ctx.network(part.x) for part in own]
+    more_outs = [ctx.network(part.x) for part in more]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return own, more, parts, outs, plugin.loss(parts, outs, ctx)
+        return own, more, outs, plugin.loss(own, outs, more, more_outs, ctx)
 
 
-def test_terms_are_the_criterions_on_current_and_past_rows(tiny):
+def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task):
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
-    own, more, parts, outs, terms = terms_of(learner)
+    own, more, outs, terms = terms_of(learner)
     assert not more, "Co2L forwards all that is needed"
-    y, past = parts[0].y, parts[0].y < 2
+    y, past = own[0].y, own[0].y < 2
     z = torch.nn.functional.normalize(outs[0].features, dim=1)
     before = torch.nn.functional.normalize(learner.ctx.previous_outputs(own[0]).features, dim=1)
     assert terms["distill"].item() == pytest.approx(
@@ -58,48 +59,48 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny):
     assert terms["position"].item() == pytest.approx(wanted, rel=1e-4)
 
 
-def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny):
+def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task):
     learner = second_task(tiny("finetune", ("gplasc",)))
-    _, more, _, _, terms = terms_of(learner)
-    assert [part.views for part in more] == [2]
+    _, more, _, terms = terms_of(learner)
+    assert [len(part.y) for part in more] == [2 * len(learner.ctx.pool)]
     assert set(terms) == {"range", "position", "distill", "contrast"}
 
 
-def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny):
+def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_task):
     learner = second_task(tiny("finetune", ("gplasc",), **{"gplasc.memory_batch": 4}))
     train = learner.stream[0].train
     learner.ctx.memory.replace({"x": train.x[:6], "y": train.y[:6]})
-    _, more, _, _, terms = terms_of(learner)
+    _, more, _, terms = terms_of(learner)
     assert [len(part.y) for part in more[1:]] == [4]
     assert len(more[1].past) == 4
     learner.ctx.network.train()
     assert terms["distill"].item() >= 0.0
 
 
-def test_rows_of_their_own_can_be_asked_for(tiny):
+def test_rows_of_their_own_can_be_asked_for(tiny, second_task):
     learner = second_task(
         tiny("co2l", ("gplasc",), **{"gplasc.memory_rows": "minibatch", "gplasc.memory_batch": 5})
     )
-    _, more, _, _, _ = terms_of(learner)
+    _, more, _, _ = terms_of(learner)
     assert [len(part.y) for part in more] == [5]
 
 
 @pytest.mark.parametrize("tasks", [3, 7, "known", "unknown"])
-def test_expected_tasks(tiny, tasks):
-    learner = build(tiny("co2l", ("gplasc",), **{"gplasc.expected_tasks": tasks}))
+def test_expected_tasks(tiny, tasks, new_learner):
+    learner = new_learner(tiny("co2l", ("gplasc",), **{"gplasc.expected_tasks": tasks}))
     wanted = {"known": 3, "unknown": 100}.get(tasks, tasks)
     assert len(learner.plugins[0].criterion.vertices) == wanted
 
 
-def test_too_few_regions_are_refused(tiny):
+def test_too_few_regions_are_refused(tiny, new_learner):
     with pytest.raises(UserError, match="expected_tasks is 2, but the stream has 3"):
-        build(tiny("co2l", ("gplasc",), **{"gplasc.expected_tasks": 2}))
+        new_learner(tiny("co2l", ("gplasc",), **{"gplasc.expected_tasks": 2}))
 
 
 @pytest.mark.parametrize("form", ["hinge", "softplus", "leaky_relu", "squared_hinge"])
 @pytest.mark.parametrize("distillation", ["none", "mse", "ird", "projector", "mse+ird:0.5", "projector+ird"])
-def test_every_form_learns(tiny, form, distillation):
-    learner = build(
+def test_every_form_learns(tiny, form, distillation, new_learner):
+    learner = new_learner(
         tiny(
             "co2l",
             ("gplasc",),
@@ -108,35 +109,39 @@ def test_every_form_learns(tiny, form, distillation):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        learner.learn()
+        learner.learn(learner.stream)
     assert len(learner.class_il) == 3
 
 
 @pytest.mark.parametrize("target", ["unit", "scaled", "cosine"])
 @pytest.mark.parametrize("space", ["feature", "projection"])
-def test_targets_and_spaces(tiny, target, space):
-    learner = build(tiny("supcon", ("gplasc",), **{"gplasc.position_target": target, "gplasc.space": space}))
+def test_targets_and_spaces(tiny, target, space, new_learner):
+    learner = new_learner(
+        tiny("supcon", ("gplasc",), **{"gplasc.position_target": target, "gplasc.space": space})
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        learner.learn()
+        learner.learn(learner.stream)
     assert ("vertex_cosine" in learner.geometry[-1]) == (space == "feature")
 
 
 @pytest.mark.parametrize(("features", "target"), [("relu", "unit"), ("signed", "scaled")])
-def test_the_target_suits_the_features(tiny, features, target):
-    learner = build(tiny("co2l", ("gplasc",), **{"model.features": features}))
+def test_the_target_suits_the_features(tiny, features, target, new_learner):
+    learner = new_learner(tiny("co2l", ("gplasc",), **{"model.features": features}))
     assert learner.plugins[0].criterion.position_target == target
 
 
-def test_frame_depends_on_the_seed_and_is_part_of_the_state(tiny):
-    frames = [build(tiny("co2l", ("gplasc",), seed=seed)).plugins[0].criterion.vertices for seed in (0, 0, 1)]
+def test_frame_depends_on_the_seed_and_is_part_of_the_state(tiny, new_learner):
+    frames = [
+        new_learner(tiny("co2l", ("gplasc",), seed=seed)).plugins[0].criterion.vertices for seed in (0, 0, 1)
+    ]
     assert torch.equal(frames[0], frames[1])
     assert not torch.equal(frames[0], frames[2])
-    assert "gplasc.vertices" in build(tiny("co2l", ("gplasc",))).state_dict()["modules"]
+    assert "gplasc.vertices" in new_learner(tiny("co2l", ("gplasc",))).state_dict()["modules"]
 
 
 @pytest.mark.parametrize("method", ["er", "agem", "derpp"])
-def test_the_running_statistics_are_those_of_the_method_alone(tiny, method):
+def test_the_running_statistics_are_those_of_the_method_alone(tiny, method, second_task):
     def after_one_step(plugins):
         learner = second_task(tiny(method, plugins))
         batch = learner.ctx.pool.take(torch.arange(8))

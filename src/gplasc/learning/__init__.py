@@ -1,1 +1,21 @@
-"""The loop and what it needs: context, probe, schedule, checkpoints, progress, runs."""
+"""The contract of methods and plug-ins, and the loop that runs them."""
+
+from gplasc.learning.batch import AugmentationKind, Batch, Head, ImageFormat, Part, PoolKind
+from gplasc.learning.context import Context
+from gplasc.learning.contract import Component, Method, Plugin
+from gplasc.learning.learner import Callback, Learner
+
+__all__ = [
+    "AugmentationKind",
+    "Batch",
+    "Callback",
+    "Component",
+    "Context",
+    "Head",
+    "ImageFormat",
+    "Learner",
+    "Method",
+    "Part",
+    "Plugin",
+    "PoolKind",
+]

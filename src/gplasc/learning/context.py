@@ -5,25 +5,24 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gplasc.config import Config
+from gplasc.learning.batch import AugmentationKind, Batch, ImageFormat, MethodTraits, Part
 from gplasc.learning.pool import Pool
 from gplasc.memory import Buffer
-from gplasc.methods.base import Augment, Batch, Method, Part
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
-from gplasc.streams import Samples, Stream, Task
+from gplasc.streams import Samples, Task
 from gplasc.streams.augment import Augmentation, contrastive, plain, replay, views
 
 _FORWARD_ROWS = 512
 
 
 class Context:
-    """The state of a run that is open to methods and plug-ins.
+    """The state of a run that methods and plug-ins work with.
 
     The previous model's outputs are computed lazily, once per part and step, and shared by all who ask.
     """
@@ -34,62 +33,64 @@ class Context:
     modules: nn.ModuleDict
     """Everything trainable: the network and what the method and the plug-ins brought."""
     previous_modules: nn.ModuleDict | None
+    predictor: nn.Module | None
+    """Maps raw features, (N, D), to scores of the classes seen, (N, C); None while a task is trained."""
     task: Task
     pool: Pool
 
     def __init__(
         self,
         config: Config,
-        stream: Stream,
+        method: MethodTraits,
+        network: Network,
+        images: ImageFormat,
+        *,
         device: torch.device,
-        method: Method[Any],
-        pulse: Callable[[str, float], None] = lambda phase, done: None,
+        expected_tasks: int | None = None,
+        num_classes: int = 0,
+        on_progress: Callable[[str, float], None] = lambda phase, done: None,
     ) -> None:
         self.config = config
-        self.stream = stream
-        self.device = device
         self.method = method
-        self.pulse = pulse
+        self.network = network
+        self.device = device
+        self.expected_tasks = expected_tasks
+        """How many tasks were announced; None if nobody knows."""
+        self.num_classes = num_classes
+        """For how many classes the heads have outputs: those announced, or those seen if they are more."""
+        self.progress = on_progress
         self.random = Generators(config.seed)
         self.memory = Buffer(config.buffer)
+        self.classes_per_task: list[int] = []
+        """The number of classes of each task seen so far, the current task included."""
         self.epoch = 0
         self.epochs = 0
         self.previous = None
         self.previous_modules = None
+        self.previous_num_classes = 0
+        self.predictor = None
         self._previous_outputs: dict[int, Outputs] = {}
-        data, size = config.data, stream.image_shape[-1]
-        color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
-        self.augmentations: Mapping[Augment, Augmentation] = {
-            "contrastive": contrastive(
-                size,
-                stream.mean,
-                stream.std,
-                scale=(data.crop_scale, 1.0),
-                flip=data.flip,
-                jitter=(color[0], color[1], color[2], color[3]),
-            ),
-            "replay": replay(size, stream.mean, stream.std, padding=data.padding, flip=data.flip),
-            "plain": plain(stream.mean, stream.std),
-        }
+        self._augmentations = _augmentations(config, images)
 
     def set_modules(self, modules: nn.ModuleDict) -> None:
-        """Take over everything trainable, the network among it."""
+        """Take over everything trainable, the network included."""
         self.modules, self.network = modules, _network_of(modules)
 
     def keep_previous(self) -> None:
-        """Keep a copy of everything trainable that learns no more, in the mode the method wants."""
+        """Keep a frozen copy of everything trainable, in the mode the method wants."""
         self.previous_modules = copy.deepcopy(self.modules).requires_grad_(False)
         self.previous_modules.train((self.method.teacher or "eval") == "train")
         self.previous = _network_of(self.previous_modules)
+        self.previous_num_classes = self.num_classes
 
     @property
     def seen(self) -> range:
         """The labels of all classes seen so far, the current task's included."""
-        return range(self.task.classes.stop)
+        return range(sum(self.classes_per_task))
 
     def task_of(self, y: Tensor) -> Tensor:
         """Return the number of the task, from 0, that each label belongs to: (N,) to (N,)."""
-        ends = torch.tensor(self.stream.classes_per_task).cumsum(0)
+        ends = torch.tensor(self.classes_per_task).cumsum(0)
         return torch.bucketize(y.cpu(), ends, right=True)
 
     def part(
@@ -98,37 +99,48 @@ class Context:
         y: Tensor,
         *,
         views: int = 1,
-        augmentation: Augment = "replay",
+        augmentation: AugmentationKind = "replay",
         extra: Mapping[str, Tensor] | None = None,
         generator: torch.Generator | None = None,
     ) -> Part:
-        """Augment images and bring them to the device: uint8 (b, C, H, W) to a part of ``views * b`` rows."""
+        """Augment images and bring them to the device.
+
+        Args:
+            x: (b, C, H, W) uint8 images on the CPU.
+            y: (b,) labels.
+            views: How many augmented views of each image.
+            augmentation: Which augmentation.
+            extra: Further columns, (b, ...) each.
+            generator: Source of randomness; default: the run's generator for augmentation.
+
+        Returns:
+            A part of ``views * b`` rows.
+        """
         y = y.repeat(views)
-        past = y < self.task.classes.start  # decided on the CPU, so the device is not waited for
+        past = y < self.task.classes.start  # decided on the CPU, which does not synchronize the device
         return Part(
             x=self.augment(x, augmentation, count=views, generator=generator),
             y=self.to_device(y),
             current=self.to_device((~past).nonzero().flatten()),
             past=self.to_device(past.nonzero().flatten()),
-            views=views,
             extra={name: self.to_device(torch.cat([value] * views)) for name, value in (extra or {}).items()},
         )
 
     def augment(
-        self, x: Tensor, kind: Augment, *, count: int = 1, generator: torch.Generator | None = None
+        self, x: Tensor, kind: AugmentationKind, *, count: int = 1, generator: torch.Generator | None = None
     ) -> Tensor:
         """Return ``count`` views of each image, view after view, on the device."""
         generator = generator or self.random["augment"]
-        return views(self.to_device(x), self.augmentations[kind], count, generator)
+        return views(self.to_device(x), self._augmentations[kind], count, generator)
 
     def to_device(self, x: Tensor) -> Tensor:
-        """Move a tensor to the device without waiting for it."""
+        """Move a tensor to the device without synchronizing it."""
         if self.device.type == "cuda" and x.device.type == "cpu":
             return x.pin_memory().to(self.device, non_blocking=True)
         return x.to(self.device)
 
     def previous_outputs(self, part: Part) -> Outputs:
-        """Return what the previous model says about a part; computed once per part and step."""
+        """Return the previous model's outputs for a part; computed once per part and step."""
         if self.previous is None:
             raise RuntimeError("there is no previous model in the first task")
         if id(part) not in self._previous_outputs:
@@ -174,13 +186,13 @@ class Context:
     def embed(
         self,
         samples: Samples | Pool,
-        augmentation: Augment = "plain",
+        augmentation: AugmentationKind = "plain",
         *,
         generator: torch.Generator | None = None,
     ) -> Iterator[Outputs]:
         """Yield the frozen network's outputs on samples, a few hundred rows at a time."""
         for index in torch.arange(len(samples)).split(_FORWARD_ROWS):
-            self.pulse("features", int(index[0]) / len(samples))
+            self.progress("features", int(index[0]) / len(samples))
             x = self.augment(samples.take(index).x, augmentation, generator=generator)
             with self.frozen():
                 outputs: Outputs = self.network(x)
@@ -189,7 +201,7 @@ class Context:
     def features(
         self,
         samples: Samples | Pool,
-        augmentation: Augment = "plain",
+        augmentation: AugmentationKind = "plain",
         *,
         generator: torch.Generator | None = None,
     ) -> Tensor:
@@ -202,3 +214,20 @@ def _network_of(modules: nn.ModuleDict) -> Network:
     network = modules["network"]
     assert isinstance(network, Network)
     return network
+
+
+def _augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
+    data, size = config.data, images.shape[-1]
+    color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
+    return {
+        "contrastive": contrastive(
+            size,
+            images.mean,
+            images.std,
+            scale=(data.crop_scale, 1.0),
+            flip=data.flip,
+            jitter=(color[0], color[1], color[2], color[3]),
+        ),
+        "replay": replay(size, images.mean, images.std, padding=data.padding, flip=data.flip),
+        "plain": plain(images.mean, images.std),
+    }

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
+from gplasc.learning.context import Context
 
 
 def trained(modules: nn.Module) -> list[nn.Parameter]:

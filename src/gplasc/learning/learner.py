@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gplasc.config import Config
+from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.evaluation.geometry import class_means, diagnose
+from gplasc.learning.batch import Batch, ImageFormat, Part
 from gplasc.learning.context import Context
+from gplasc.learning.contract import Component, Method, Plugin
+from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_rate
 from gplasc.learning.pool import Pool, order_batches
-from gplasc.learning.schedule import learning_rate
-from gplasc.methods import find_method
-from gplasc.methods.base import Batch, Method
-from gplasc.models import LinearClassifier, Network, ProjectionHead, build_encoder, steady_statistics
-from gplasc.plugins import find_plugin
-from gplasc.plugins.base import Plugin
-from gplasc.streams import Samples, Stream, Task
+from gplasc.learning.schedule import epochs_of
+from gplasc.models import Network, Outputs, steady_statistics
+from gplasc.streams import Samples, Task
+
+_LOG_EVERY = 20  # steps between two looks at the terms, each of which synchronizes the device
 
 
 @dataclass
@@ -40,92 +40,164 @@ class Position:
     total_steps: int = 0
 
 
-class Watcher(Protocol):
-    """Who looks after a run: saves it, shows it, stops it."""
+class Callback:
+    """Override the hooks you need; a learner calls its callbacks in the order in which they were given.
 
-    def step(self, learner: Learner, terms: Mapping[str, Tensor], lr: float, images: int) -> None:
-        """Hear of a step just completed."""
+    Useful attributes: ``learner.position`` (task, epoch, step,
+    total_steps), ``learner.config``, ``learner.class_il`` and ``learner.task_il`` (rows of the accuracy matrices),
+    ``learner.ctx`` (network, memory, task). A callback may read all of it and must change nothing. An exception that a
+    hook raises ends the run; its checkpoint stays.
 
-    def trained(self, learner: Learner) -> None:
-        """Hear that a task's last step is done, before predictor, memory and evaluation."""
+    >>> class PrintAccuracy(Callback):
+    ...     def on_task_end(self, learner):
+    ...         print(learner.position.task, learner.class_il[-1])
+    """
 
-    def evaluated(self, learner: Learner) -> None:
-        """Hear that a task is complete."""
+    def on_task_begin(self, learner: Learner) -> None:
+        """Called before the first step of ``learner.ctx.task``; not again when a run resumes inside the task."""
 
-    def pulse(self, phase: str, done: float) -> None:
-        """Hear that a phase outside training is alive."""
+    def on_step_end(self, learner: Learner) -> None:
+        """Called after every optimizer step. Reading a tensor's value here synchronizes the device; see `on_log`."""
 
+    def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Called every few steps with one row for each step since the last call.
 
-class Silent:
-    """A watcher that does nothing."""
+        Args:
+            learner: The learner.
+            rows: Dictionaries with ``task``, ``epoch``, ``step``, ``lr`` and every loss term by name, as numbers.
+        """
 
-    def step(self, learner: Learner, terms: Mapping[str, Tensor], lr: float, images: int) -> None:
-        """Ignore a step."""
+    def on_task_trained(self, learner: Learner) -> None:
+        """Called after the last step of a task, before predictor, memory and evaluation."""
 
-    def trained(self, learner: Learner) -> None:
-        """Ignore the end of training."""
+    def on_task_end(self, learner: Learner) -> None:
+        """Called when a task is complete: its rows of the accuracy matrices are there."""
 
-    def evaluated(self, learner: Learner) -> None:
-        """Ignore the end of a task."""
+    def on_progress(self, learner: Learner, phase: str, done: float) -> None:
+        """Called between pieces of work outside training.
 
-    def pulse(self, phase: str, done: float) -> None:
-        """Ignore a sign of life."""
+        Args:
+            learner: The learner.
+            phase: What is being computed, such as ``"probe"``.
+            done: How much of it is done, from 0 to 1.
+        """
 
 
 class Learner:
-    """Learns a stream task by task and evaluates all tasks seen after each.
+    """Learns task by task and evaluates the tasks seen after each.
 
     Everything that decides the result is in `state_dict`: a learner that loads it continues bit for bit.
+
+    Args:
+        method: What is minimized, remembered and predicted with.
+        plugins: Terms that are added to the method's.
+        network: The encoder with the heads that method and plug-ins need.
+        settings: The complete settings of the run.
+        images: Shape and normalization of the images.
+        device: Where to compute.
+        expected_tasks: The number of tasks, if it is known.
+        num_classes: For how many classes the network's classifier has outputs; heads grow when more arrive.
+        callbacks: Called in this order, see `Callback`.
     """
 
     def __init__(
-        self, config: Config, stream: Stream, *, device: str = "cpu", watcher: Watcher | None = None
+        self,
+        method: Method[Any],
+        plugins: Sequence[Plugin[Any]],
+        network: Network,
+        *,
+        settings: Config,
+        images: ImageFormat,
+        device: str = "cpu",
+        expected_tasks: int | None = None,
+        num_classes: int = 0,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.config = config
-        self.stream = stream
-        self.watcher = watcher or Silent()
-        self.method: Method[Any] = _build(find_method(config.method), config, config.title.partition("+")[0])
-        self.plugins: list[Plugin[Any]] = [_build(find_plugin(name), config, name) for name in config.plugins]
-        self.ctx = Context(config, stream, torch.device(device), self.method, pulse=self.watcher.pulse)
-        self.ctx.set_modules(self._build_modules())
+        self.method = method
+        self.plugins = tuple(plugins)
+        self.config = settings
+        self.images = images
+        self.callbacks = tuple(callbacks)
+        self.ctx = Context(
+            settings,
+            method,
+            network,
+            images,
+            device=torch.device(device),
+            expected_tasks=expected_tasks,
+            num_classes=num_classes,
+            on_progress=self._on_progress,
+        )
+        modules = nn.ModuleDict({"network": network})
+        for component in self.components:
+            modules.update(component.modules(self.ctx, network))
+        self.ctx.set_modules(modules.to(self.ctx.device, memory_format=torch.channels_last))  # type: ignore[call-overload]
         self.optimizer = self._new_optimizer()
         self.position = Position()
-        self.class_il: list[list[float | None]] = []
-        self.task_il: list[list[float | None]] = []
+        self.class_il: list[list[float]] = []
+        """Row t: class-IL accuracy, percent, on each task evaluated after task t."""
+        self.task_il: list[list[float]] = []
         self.geometry: list[dict[str, Any]] = []
         self.timings: list[dict[str, float]] = []
-        self.predictor: nn.Module | None = None
-        self._learned: list[Tensor] = []
+        self._means_when_learned: list[Tensor] = []
+        self._unlogged: list[tuple[dict[str, Any], list[str], Tensor]] = []
+
+    @property
+    def components(self) -> tuple[Component[Any], ...]:
+        """The method and the plug-ins."""
+        return (self.method, *self.plugins)
 
     # ---- the loop ----------------------------------------------------------------------------------------------
 
-    def learn(self) -> None:
-        """Learn every task that is not yet learned, from wherever the position stands."""
-        while self.position.task < len(self.stream):
-            task = self.stream[self.position.task]
-            self.enter(task)
-            if not self.position.begun:
-                for component in (self.method, *self.plugins):
-                    component.begin_task(self.ctx)
-                if not self.config.train.keep_optimizer:
-                    self.optimizer = self._new_optimizer()
-                self.timings.append({})
-                self.position.begun = True
-            self._train()
-            self.watcher.trained(self)
-            self._finish(task)
-            self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
-            self.watcher.evaluated(self)
+    def learn(self, stream: Sequence[Task]) -> None:
+        """Learn every task of the stream that is not yet learned, from wherever the position stands."""
+        while self.position.task < len(stream):
+            index = self.position.task
+            self.learn_task(stream[index], past=stream[:index])
 
-    def enter(self, task: Task) -> None:
+    def learn_task(self, task: Task, past: Sequence[Task] = ()) -> None:
+        """Learn one more task, or the rest of it, and evaluate.
+
+        Args:
+            task: The task; its index must be that of the next task, and its classes must follow those seen.
+            past: The earlier tasks that are evaluated too, and trained on by methods that see everything.
+        """
+        self.enter(task, past)
+        if not self.position.begun:
+            self._begin()
+        self._train()
+        self.log_terms()
+        for callback in self.callbacks:
+            callback.on_task_trained(self)
+        self._finish(task, past)
+        self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
+        for callback in self.callbacks:
+            callback.on_task_end(self)
+
+    def enter(self, task: Task, past: Sequence[Task] = ()) -> None:
         """Set what follows from the task and the memory alone."""
         ctx = self.ctx
+        if task.index != self.position.task:
+            raise ValueError(f"task {task.index} was given, but the next one is {self.position.task}")
         ctx.task = task
-        ctx.epochs = epochs_of(self.config, task.index)
+        ctx.classes_per_task[task.index :] = [len(task.classes)]
+        self._grow(task.classes.stop)
+        ctx.predictor = None
+        ctx.epochs = epochs_of(self.config.train, task.index)
         if self.method.pool == "everything":
-            ctx.pool = Pool([self.stream[index].train for index in range(task.index + 1)])
+            ctx.pool = Pool([*(other.train for other in past), task.train])
         else:
             ctx.pool = Pool([task.train], None if self.method.pool == "current" else ctx.memory)
+
+    def _begin(self) -> None:
+        for component in self.components:
+            component.begin_task(self.ctx)
+        if not self.config.train.keep_optimizer:
+            self.optimizer = self._new_optimizer()
+        self.timings.append({})
+        self.position.begun = True
+        for callback in self.callbacks:
+            callback.on_task_begin(self)
 
     def _train(self) -> None:
         ctx, position = self.ctx, self.position
@@ -139,112 +211,96 @@ class Learner:
             while position.step < len(position.order):
                 with self._timed("train"):
                     batch = ctx.pool.take(position.order[position.step])
-                    lr = self._set_learning_rate(position.step / len(position.order))
+                    part = position.step / len(position.order)
+                    lr = set_learning_rate(self.optimizer, self.config.train, ctx.epoch, ctx.epochs, part)
                     terms = self.step(batch)
                 position.step += 1
                 position.total_steps += 1
-                self.watcher.step(self, terms, lr, len(batch.y))
+                self._note_terms(terms, lr)
+                for callback in self.callbacks:
+                    callback.on_step_end(self)
             position.epoch, position.step, position.order = position.epoch + 1, 0, []
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one optimizer step on a batch and return the terms, without waiting for the device."""
+        """Take one optimizer step on a batch and return the terms, without synchronizing the device."""
         ctx = self.ctx
         own = self.method.parts(batch, ctx)
-        further = [part for plugin in self.plugins for part in plugin.parts(batch, own, ctx)]
-        parts = own + further
+        further = [plugin.parts(batch, own, ctx) for plugin in self.plugins]
         with ctx.autocast():
-            outs = [ctx.network(part.x) for part in own]
-            if further:
-                # Images are evaluated as the method sees them, not in the plug-ins' stronger augmentation.
+            outs = self._forward(own)
+            if any(further):
+                # Running statistics describe the images that are evaluated, not the plug-ins' stronger augmentation.
                 with steady_statistics(ctx.network):
-                    outs += [ctx.network(part.x) for part in further]
-        terms = dict(self.method.loss(own, outs[: len(own)], ctx))
-        for plugin in self.plugins:
-            terms |= plugin.loss(parts, outs, ctx)
+                    further_outs = [self._forward(parts) for parts in further]
+            else:
+                further_outs = [[] for _ in further]
+        terms = _Terms()
+        terms.add(self.method, self.method.loss(own, outs, ctx))
+        for plugin, mine, my_outs in zip(self.plugins, further, further_outs, strict=True):
+            terms.add(plugin, plugin.loss(own, outs, mine, my_outs, ctx))
         self.optimizer.zero_grad(set_to_none=True)
-        torch.stack(list(terms.values())).sum().backward()
+        torch.stack(list(terms.values.values())).sum().backward()
         self.method.adjust_gradients(ctx)
         self.optimizer.step()
-        self.method.after_step(batch, own, outs[: len(own)], ctx)
+        self.method.after_step(batch, own, outs, ctx)
         ctx.forget_step()
-        return {name: term.detach() for name, term in terms.items()}
+        return {name: term.detach() for name, term in terms.values.items()}
 
-    def _finish(self, task: Task) -> None:
+    def _forward(self, parts: Sequence[Part]) -> list[Outputs]:
+        return [self.ctx.network(part.x) for part in parts]
+
+    def _finish(self, task: Task, past: Sequence[Task]) -> None:
         """Build the predictor, update the memory, evaluate, and keep the model as the previous one."""
+        ctx = self.ctx
         with self._timed("predictor"):
-            self.predictor = self.method.predictor(self.ctx)
+            ctx.predictor = self.method.predictor(ctx)
+            self.method.fit_predictor(ctx.predictor, ctx)
         with self._timed("memory"):
-            self.method.end_task(self.ctx)
+            self.method.end_task(ctx)
         with self._timed("evaluation"):
-            self._evaluate(task, self.predictor)
+            self._evaluate([*past, task], ctx.predictor)
         if self.needs_previous:
-            self.ctx.keep_previous()
+            ctx.keep_previous()
 
     # ---- evaluation --------------------------------------------------------------------------------------------
 
-    def _evaluate(self, task: Task, predictor: nn.Module) -> None:
-        tasks = [self.stream[index] for index in range(task.index + 1)]
+    def _evaluate(self, tasks: Sequence[Task], predictor: nn.Module) -> None:
         scores, labels, means = [], [], []
-        for other in tasks:
-            samples = evaluation_samples(other, self.config)
+        for task in tasks:
+            samples = evaluation_samples(task, self.config)
             features = self.ctx.features(samples)
             y = self.ctx.to_device(samples.y)
             with torch.no_grad():
                 scores.append(predictor(features))
             labels.append(y)
-            means.append(class_means(nn.functional.normalize(features, dim=1), y, other.classes).cpu())
-        in_class, in_task = accuracy_rows(scores, labels, [t.classes for t in tasks], len(self.stream))
-        self.class_il.append(in_class)
-        self.task_il.append(in_task)
-        self._learned.append(means[-1])
+            means.append(class_means(nn.functional.normalize(features, dim=1), y, task.classes).cpu())
+        in_class, in_task = accuracy_rows(scores, labels, [task.classes for task in tasks], len(tasks))
+        self.class_il.append([value for value in in_class if value is not None])
+        self.task_il.append([value for value in in_task if value is not None])
+        self._means_when_learned.append(means[-1])
         known: dict[str, Any] = {}
         for plugin in self.plugins:
             known |= plugin.diagnostics(self.ctx)
-        self.geometry.append(diagnose(means, self._learned, **known))
+        self.geometry.append(diagnose(means, self._means_when_learned[-len(means) :], **known))
 
-    # ---- parts -------------------------------------------------------------------------------------------------
+    # ---- heads and optimizer -----------------------------------------------------------------------------------
 
-    def _build_modules(self) -> nn.ModuleDict:
-        config, stream = self.config, self.stream
-        heads = frozenset().union(*(c.heads for c in (self.method, *self.plugins)))
-        generator = self.ctx.random["initialisation"]
-        encoder = build_encoder(
-            config.model.encoder,
-            in_channels=stream.image_shape[0],
-            width=config.model.width,
-            features=config.model.features,
-            generator=generator,
-        )
-        dim = encoder.feature_dim
-        projection = classifier = None
-        if "projection" in heads:
-            hidden, out = config.model.projection_hidden, config.model.projection_dim
-            projection = ProjectionHead(dim, hidden=hidden, out=out, generator=generator)
-        if "classifier" in heads:
-            classifier = LinearClassifier(dim, stream.num_classes, generator=generator)
-        network = Network(encoder, projection, classifier)
-        modules = nn.ModuleDict({"network": network})
-        for component in (self.method, *self.plugins):
-            modules.update(component.modules(self.ctx, network))
-        return modules.to(self.ctx.device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    def _grow(self, num_classes: int) -> None:
+        """Give the heads outputs for classes that were not announced; the optimizer keeps its momentum."""
+        ctx = self.ctx
+        if num_classes <= ctx.num_classes:
+            return
+        ctx.num_classes = num_classes
+        if ctx.network.classifier is not None:
+            ctx.network.classifier.grow(num_classes, generator=ctx.random["weights.growth"])
+        for component in self.components:
+            component.grow(ctx, num_classes)
+        old, self.optimizer = self.optimizer, self._new_optimizer()
+        load_grown(self.optimizer, old)
 
     def _new_optimizer(self) -> torch.optim.SGD:
-        train = self.config.train
-        own = {n: r for c in (self.method, *self.plugins) for n, r in c.learning_rates().items()}
-        groups = [
-            {"params": list(module.parameters()), "base_lr": own.get(name, train.lr)}
-            for name, module in self.ctx.modules.items()
-        ]
-        return torch.optim.SGD(
-            groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
-        )
-
-    def _set_learning_rate(self, part: float) -> float:
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(
-                self.config.train, group["base_lr"], self.ctx.epoch, self.ctx.epochs, part
-            )
-        return float(self.optimizer.param_groups[0]["lr"])
+        rates = {n: r for component in self.components for n, r in component.learning_rates().items()}
+        return new_optimizer(self.ctx.modules, self.config.train, rates)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -253,72 +309,109 @@ class Learner:
         spent = self.timings[-1]
         spent[phase] = spent.get(phase, 0.0) + time.perf_counter() - start
 
+    # ---- callbacks ---------------------------------------------------------------------------------------------
+
+    def _on_progress(self, phase: str, done: float) -> None:
+        for callback in self.callbacks:
+            callback.on_progress(self, phase, done)
+
+    def _note_terms(self, terms: Mapping[str, Tensor], lr: float) -> None:
+        position = self.position
+        where = {"task": position.task, "epoch": position.epoch, "step": position.total_steps, "lr": lr}
+        self._unlogged.append((where, list(terms), torch.stack(list(terms.values()))))
+        if len(self._unlogged) >= _LOG_EVERY:
+            self.log_terms()
+
+    def log_terms(self) -> None:
+        """Bring the terms since the last call to the CPU and hand them to `Callback.on_log`."""
+        if not self._unlogged:
+            return
+        rows = [
+            {**where, **dict(zip(names, values.tolist(), strict=True))}
+            for where, names, values in self._unlogged
+        ]
+        self._unlogged.clear()
+        for callback in self.callbacks:
+            callback.on_log(self, rows)
+
     # ---- state -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that decides how the run goes on: tensors and plain containers."""
+        ctx = self.ctx
         return {
             "position": dict(vars(self.position)),
-            "modules": self.ctx.modules.state_dict(),
-            "previous": self.ctx.previous_modules and self.ctx.previous_modules.state_dict(),
+            "classes_per_task": list(ctx.classes_per_task),
+            "num_classes": ctx.num_classes,
+            "previous_num_classes": ctx.previous_num_classes,
+            "modules": ctx.modules.state_dict(),
+            "previous": ctx.previous_modules and ctx.previous_modules.state_dict(),
+            "predictor": ctx.predictor and ctx.predictor.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "memory": self.ctx.memory.state_dict(),
-            "random": self.ctx.random.state_dict(),
-            "components": [component.state_dict() for component in (self.method, *self.plugins)],
+            "memory": ctx.memory.state_dict(),
+            "random": ctx.random.state_dict(),
+            "components": [component.state_dict() for component in self.components],
             "results": {
                 "class_il": self.class_il,
                 "task_il": self.task_il,
                 "geometry": self.geometry,
                 "timings": self.timings,
-                "learned": self._learned,
+                "means_when_learned": self._means_when_learned,
             },
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state_dict` was taken."""
+        ctx = self.ctx
         self.position = Position(**state["position"])
-        self.ctx.modules.load_state_dict(state["modules"])
+        ctx.classes_per_task = list(state["classes_per_task"])
         if state["previous"] is not None:
-            self.ctx.keep_previous()
-            assert self.ctx.previous_modules is not None
-            self.ctx.previous_modules.load_state_dict(state["previous"])
+            self._grow(state["previous_num_classes"])
+            ctx.keep_previous()
+            assert ctx.previous_modules is not None
+            ctx.previous_modules.load_state_dict(state["previous"])
+        self._grow(state["num_classes"])
+        ctx.modules.load_state_dict(state["modules"])
         self.optimizer = self._new_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
-        self.ctx.memory.load_state_dict(state["memory"])
-        self.ctx.random.load_state_dict(state["random"])
-        for component, part in zip((self.method, *self.plugins), state["components"], strict=True):
+        ctx.memory.load_state_dict(state["memory"])
+        ctx.random.load_state_dict(state["random"])
+        for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
+        if state["predictor"] is not None:
+            ctx.predictor = self.method.predictor(ctx)
+            ctx.predictor.load_state_dict(state["predictor"])
         results = state["results"]
         self.class_il, self.task_il = results["class_il"], results["task_il"]
         self.geometry, self.timings = results["geometry"], results["timings"]
-        self._learned = results["learned"]
-
-    # ---- size --------------------------------------------------------------------------------------------------
+        self._means_when_learned = results["means_when_learned"]
 
     @property
     def needs_previous(self) -> bool:
         """Whether the model after the last task is kept."""
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
 
-    def pool_size(self, task: int) -> int:
-        """Return how many samples an epoch of a task visits."""
-        past = sum(len(self.stream[index].train) for index in range(task))
-        remembered = {"everything": past, "current": 0}.get(self.method.pool, min(self.config.buffer, past))
-        return len(self.stream[task].train) + remembered
 
-    def steps_of(self, task: int) -> int:
-        """Return how many optimizer steps a task takes, for a memory that is full after the first task."""
-        return epochs_of(self.config, task) * -(-self.pool_size(task) // self.config.train.batch)
+class _Terms:
+    """The named terms of one step; a name that two components return is an error."""
 
-    @cached_property
-    def total_steps(self) -> int:
-        """How many optimizer steps the whole stream takes."""
-        return sum(self.steps_of(index) for index in range(len(self.stream)))
+    def __init__(self) -> None:
+        self.values: dict[str, Tensor] = {}
+        self._owners: dict[str, str] = {}
 
-
-def epochs_of(config: Config, task: int) -> int:
-    """Return the epochs of a task, counted from 0."""
-    return (config.train.first_epochs or config.train.epochs) if task == 0 else config.train.epochs
+    def add(self, component: Component[Any], terms: Mapping[str, Tensor]) -> None:
+        owner = type(component).__name__
+        if not isinstance(terms, Mapping):
+            raise UserError(
+                f"{owner}.loss returned a {type(terms).__name__}; it must return its terms by name, "
+                'for example {"ce": term}'
+            )
+        for name, term in terms.items():
+            if name in self.values:
+                raise UserError(
+                    f"{self._owners[name]} and {owner} both return a term named '{name}'; rename one of them"
+                )
+            self.values[name], self._owners[name] = term, owner
 
 
 def evaluation_samples(task: Task, config: Config) -> Samples:
@@ -327,19 +420,3 @@ def evaluation_samples(task: Task, config: Config) -> Samples:
         assert task.validation is not None
         return task.validation
     return task.test
-
-
-def digest(tensors: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of named tensors: equal only if every bit is."""
-    total = hashlib.sha256()
-    for name in sorted(tensors):
-        if not isinstance(tensors[name], Tensor):  # a module's extra state: settings, no weights
-            continue
-        value = tensors[name].detach().cpu().contiguous()
-        total.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
-        total.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()
-
-
-def _build(kind: type[Any], config: Config, name: str) -> Any:
-    return kind(kind.Settings(**config.options[name]))

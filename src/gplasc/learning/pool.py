@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from gplasc.learning.batch import Batch, PoolKind
 from gplasc.memory import Buffer
-from gplasc.methods.base import Batch
 from gplasc.streams import Samples
-
-if TYPE_CHECKING:
-    from gplasc.methods.base import PoolKind
 
 
 class Pool:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from gplasc.learning.context import Context
 from gplasc.models import LinearClassifier
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
+
+def new_probe(ctx: Context) -> LinearClassifier:
+    """Return a linear classifier from (N, D) features to (N, classes seen) scores, with initial weights."""
+    dim = ctx.network.feature_dim
+    return LinearClassifier(dim, len(ctx.seen), generator=ctx.random["probe"]).to(ctx.device)
 
 
-def train_probe(ctx: Context) -> LinearClassifier:
+def train_probe(classifier: nn.Module, ctx: Context) -> None:
     """Train a linear classifier on the raw features of the task's samples and the memory.
 
     Classes are drawn equally often, as many draws an epoch as there are samples. In the mode ``published`` each draw
     is augmented and sent through the encoder; in the mode ``cached`` the features of a fixed number of augmented views
-    are computed once and a draw picks one of them. Returns a map from (N, D) features to (N, classes seen) scores.
+    are computed once and a draw picks one of them.
     """
     settings, generator = ctx.config.probe, ctx.random["probe"]
     y = ctx.pool.y
     weights = 1.0 / torch.bincount(y).double()[y]
-    classifier = LinearClassifier(ctx.network.feature_dim, len(ctx.seen), generator=generator).to(ctx.device)
     optimizer = torch.optim.SGD(classifier.parameters(), lr=settings.lr, momentum=settings.momentum)
     views = torch.empty(0)
     if settings.mode == "cached":
@@ -31,7 +32,7 @@ def train_probe(ctx: Context) -> LinearClassifier:
         views = torch.stack(list(passes))
     labels = ctx.to_device(y)
     for epoch in range(settings.epochs):
-        ctx.pulse("probe", epoch / settings.epochs)
+        ctx.progress("probe", epoch / settings.epochs)
         drop = sum(epoch >= milestone for milestone in settings.milestones)
         optimizer.param_groups[0]["lr"] = settings.lr * settings.decay**drop
         draws = torch.multinomial(weights, len(y), replacement=True, generator=generator)
@@ -45,7 +46,7 @@ def train_probe(ctx: Context) -> LinearClassifier:
             optimizer.zero_grad(set_to_none=True)
             nn.functional.cross_entropy(classifier(features), labels[rows_there]).backward()
             optimizer.step()
-    return classifier.requires_grad_(False)
+    classifier.requires_grad_(False)
 
 
 def _augmented_features(ctx: Context, rows: Tensor, generator: torch.Generator) -> Tensor:

@@ -12,10 +12,13 @@ def logit_distance(logits: Tensor, remembered: Tensor, weights: Tensor | None = 
 
         loss = sum_i w_i mean_c (logits_ic - remembered_ic)^2 / sum_i w_i        (without weights: w = 1)
 
-    logits, remembered: (N, C); weights: (N,), not all 0. Without rows the loss is 0 and keeps its graph.
+    logits, remembered: (N, C); weights: (N,), not all 0. Without rows the loss is 0 and keeps its graph. Logits of
+    classes that came later are remembered as NaN; the mean is over the other columns.
     """
-    distance = (logits.float() - remembered.detach().float()).square().mean(1)
-    return _weighted_mean(distance, weights)
+    logits, remembered = logits.float(), remembered.detach().float()
+    absent = remembered.isnan()
+    distance = (logits - torch.where(absent, logits.detach(), remembered)).square().mean(1)
+    return _weighted_mean(distance * (logits.shape[1] / (~absent).sum(1)), weights)
 
 
 def weighted_cross_entropy(logits: Tensor, y: Tensor, weights: Tensor) -> Tensor:
@@ -27,9 +30,11 @@ def function_distance(logits: Tensor, remembered: Tensor) -> Tensor:
     """Mean Euclidean distance between the class probabilities now and those remembered (FDR).
 
     logits, remembered: (N, C). Where the two are equal the gradient is 0. Without rows the loss is 0 and keeps its
-    graph.
+    graph. Logits of classes that came later are remembered as NaN; the probabilities are over the other columns.
     """
-    difference = logits.float().softmax(1) - remembered.detach().float().softmax(1)
+    absent = remembered.isnan()
+    now = logits.float().masked_fill(absent, -torch.inf).softmax(1)
+    difference = now - remembered.detach().float().masked_fill(absent, -torch.inf).softmax(1)
     return _weighted_mean(torch.linalg.vector_norm(difference, dim=1), None)
 
 

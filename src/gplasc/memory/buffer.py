@@ -48,6 +48,13 @@ class Buffer:
             self._columns[name].numpy()[slots.numpy()] = value.detach().to("cpu").numpy()
         self._size = max(self._size, int(slots.max()) + 1)
 
+    def widen(self, column: str, width: int) -> None:
+        """Make the rows of a column, (len, W), ``width`` wide; what is added is NaN."""
+        if column in self._columns and self._columns[column].shape[1] < width:
+            old = self._columns[column]
+            added = old.new_full((len(old), width - old.shape[1]), torch.nan)
+            self._columns[column] = torch.cat([old, added], dim=1)
+
     def replace(self, rows: Mapping[str, Tensor]) -> None:
         """Replace the whole content, (K, ...) columns with K at most the capacity."""
         count = len(next(iter(rows.values()))) if rows else 0

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from gplasc.config import Settings
+from gplasc.learning import Context, Part
 from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
 from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import Classifying, Part, cross_entropy
+from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class AGEMSettings(Settings):
@@ -24,7 +20,7 @@ class AGEMSettings(Settings):
     memory_batch: int = Field(32, gt=0, description="rows of the memory whose gradient is the reference")
 
 
-class AGEM(Classifying[AGEMSettings]):
+class AGEM(ClassifierMethod[AGEMSettings]):
     """The memory is not trained on; it only says which directions are forbidden."""
 
     Settings = AGEMSettings

@@ -1,136 +1,20 @@
-"""What a method is: it says what is forwarded, which terms are minimized, what is remembered and who predicts."""
+"""Bases of the two families of methods: contrastive with a linear probe, and those that train a classifier."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from gplasc.config import Settings
-from gplasc.learning.probe import train_probe
+from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part, PoolKind
+from gplasc.learning.contract import SettingsType
+from gplasc.learning.probe import new_probe, train_probe
 from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
-from gplasc.models import Network, Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
-
-SettingsType = TypeVar("SettingsType", bound=Settings)
-Head = Literal["projection", "classifier"]
-Augment = Literal["contrastive", "replay", "plain"]
-PoolKind = Literal["current", "mixed", "split", "everything"]
-
-
-@dataclass
-class Batch:
-    """Samples as they come from the pool: b images, not yet augmented, on the CPU."""
-
-    x: Tensor
-    """(b, C, H, W) uint8."""
-    y: Tensor
-    """(b,) integer labels."""
-    memory_rows: Tensor
-    """(b,) the row in the memory that a sample comes from; -1 for a sample of the current task."""
-
-
-@dataclass
-class Part:
-    """Samples forwarded together: one Part = one forward pass = one BatchNorm batch."""
-
-    x: Tensor
-    """(N, C, H, W) augmented images on the device, view after view."""
-    y: Tensor
-    """(N,) labels on the device."""
-    current: Tensor
-    """Rows whose label belongs to the current task. A memory may hold such rows too, so the label decides."""
-    past: Tensor
-    """Rows whose label belongs to an earlier task."""
-    views: int = 1
-    extra: Mapping[str, Tensor] = field(default_factory=dict)
-    """Columns the memory keeps beside image and label."""
-
-
-class Component(Generic[SettingsType]):
-    """What methods and plug-ins share: typed settings, trainable modules of their own, and state."""
-
-    Settings: ClassVar[type[Settings]] = Settings
-    DEVIATIONS: ClassVar[tuple[str, ...]] = ()
-    """Where this implementation departs from its paper or official code, one sentence each."""
-
-    def __init__(self, settings: SettingsType) -> None:
-        self.settings = settings
-
-    @property
-    def heads(self) -> frozenset[Head]:
-        """The heads the network must have."""
-        return frozenset()
-
-    def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
-        """Return further trainable modules by name, built once before the first task."""
-        return {}
-
-    def learning_rates(self) -> dict[str, float]:
-        """Return learning rates of those modules that do not follow the network's."""
-        return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what must survive a restart beyond modules and memory: tensors and plain containers."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` returned."""
-
-    def begin_task(self, ctx: Context) -> None:
-        """Prepare for ``ctx.task``; not called again when a run resumes inside the task."""
-
-
-class Method(Component[SettingsType]):
-    """A continual-learning method; it overrides two to four of the hooks below."""
-
-    views: ClassVar[int] = 1
-    augmentation: ClassVar[Augment] = "replay"
-    pool: ClassVar[PoolKind] = "current"
-    """What batches are drawn from: the task's samples alone, shuffled with the memory (mixed), with a fixed share of
-    each batch from the memory (split), or all tasks seen so far (everything)."""
-
-    @property
-    def forwards_memory(self) -> bool:
-        """Whether remembered samples are among those the method forwards."""
-        return self.pool in ("mixed", "split")
-
-    @property
-    def teacher(self) -> Literal["train", "eval"] | None:
-        """The mode in which the previous model is run, or None if the method does not need it."""
-        return None
-
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
-        """Return what is forwarded for this batch."""
-        return [ctx.part(batch.x, batch.y, views=self.views, augmentation=self.augmentation)]
-
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
-        """Return the named terms that are minimized; ``outs`` belong to ``parts``."""
-        raise NotImplementedError
-
-    def adjust_gradients(self, ctx: Context) -> None:
-        """Change the gradients between backward and the optimizer's step (GEM)."""
-
-    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
-        """Act after the optimizer's step, for instance fill a reservoir."""
-
-    def end_task(self, ctx: Context) -> None:
-        """Act after the task's last step; the predictor of this task exists already."""
-
-    def predictor(self, ctx: Context) -> nn.Module:
-        """Return what maps raw features, (N, D), to class scores, (N, C seen so far).
-
-        It is asked for before `end_task`, so a probe is trained with the memory of this task's training, and used
-        after it.
-        """
-        raise NotImplementedError
+from gplasc.models import Outputs
 
 
 class ContrastiveSettings(Settings):
@@ -145,11 +29,11 @@ class ContrastiveSettings(Settings):
 ContrastiveType = TypeVar("ContrastiveType", bound=ContrastiveSettings)
 
 
-class Contrastive(Method[ContrastiveType]):
+class ContrastiveMethod(Method[ContrastiveType]):
     """Two views, a projection head, a class-balanced memory shuffled into the batches, and a linear probe."""
 
     views: ClassVar[int] = 2
-    augmentation: ClassVar[Augment] = "contrastive"
+    augmentation: AugmentationKind = "contrastive"
     pool: ClassVar[PoolKind] = "mixed"
 
     @property
@@ -168,11 +52,15 @@ class Contrastive(Method[ContrastiveType]):
         remember_balanced(ctx)
 
     def predictor(self, ctx: Context) -> nn.Module:
-        """Train a linear classifier on the frozen encoder."""
-        return train_probe(ctx)
+        """Return a linear classifier of the encoder's features."""
+        return new_probe(ctx)
+
+    def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
+        """Train it on the frozen encoder."""
+        train_probe(predictor, ctx)
 
 
-class Classifying(Method[SettingsType]):
+class ClassifierMethod(Method[SettingsType]):
     """One stage: a classifier is trained together with the encoder and predicts."""
 
     @property
@@ -196,13 +84,17 @@ class ReplaySettings(Settings):
 ReplayType = TypeVar("ReplayType", bound=ReplaySettings)
 
 
-class Replay(Classifying[ReplayType]):
+class ReplayMethod(ClassifierMethod[ReplayType]):
     """The memory is a reservoir of the samples seen, and minibatches of it stand beside those of the task."""
 
     @property
     def forwards_memory(self) -> bool:
         """True: whatever the minibatches come from, the memory is forwarded too."""
         return True
+
+    def grow(self, ctx: Context, num_classes: int) -> None:
+        """Mark the logits of new classes as absent in what is remembered."""
+        ctx.memory.widen("logits", num_classes)
 
     def replay(self, ctx: Context) -> list[Part]:
         """Draw a minibatch from the memory, augmented anew, with all it keeps; no part while it is empty."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from gplasc.learning import Batch, Context, Part, PoolKind
 from gplasc.losses import prototype_relation_distillation
 from gplasc.losses.prototype import prototype_contrast
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
-from gplasc.methods.base import Batch, Contrastive, ContrastiveSettings, Part, PoolKind
+from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Network, Outputs, Prototypes
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class CCLISSettings(ContrastiveSettings):
@@ -34,7 +32,7 @@ class CCLISSettings(ContrastiveSettings):
     official_mask_bug: bool = False
 
 
-class CCLIS(Contrastive[CCLISSettings]):
+class CCLIS(ContrastiveMethod[CCLISSettings]):
     """Old samples are reweighted as if the whole past were there; hard ones are remembered."""
 
     Settings = CCLISSettings
@@ -54,8 +52,14 @@ class CCLIS(Contrastive[CCLISSettings]):
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Return a learnable unit vector for each class."""
-        count, dim = ctx.stream.num_classes, ctx.config.model.projection_dim
-        return {"prototypes": Prototypes(count, dim, generator=ctx.random["initialisation"])}
+        dim, generator = ctx.config.model.projection_dim, ctx.random["weights.prototypes"]
+        return {"prototypes": Prototypes(ctx.num_classes, dim, generator=generator)}
+
+    def grow(self, ctx: Context, num_classes: int) -> None:
+        """Add prototypes of classes that were not announced."""
+        prototypes = ctx.modules["prototypes"]
+        assert isinstance(prototypes, Prototypes)
+        prototypes.grow(num_classes, generator=ctx.random["weights.growth"])
 
     def learning_rates(self) -> dict[str, float]:
         """Return the prototypes' own learning rate."""

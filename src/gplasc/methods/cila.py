@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from gplasc.methods.base import Part
+from gplasc.learning import Context, Part
 from gplasc.methods.co2l import Co2L, Co2LSettings
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class CILASettings(Co2LSettings):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 from torch import Tensor
 
 from gplasc.config import Settings
+from gplasc.learning import Context, Part
 from gplasc.losses import relation_distillation, supcon
-from gplasc.methods.base import Contrastive, ContrastiveSettings, Part
+from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class Co2LSettings(ContrastiveSettings):
@@ -29,7 +27,7 @@ class Co2LSettings(ContrastiveSettings):
 SettingsType = TypeVar("SettingsType", bound=Co2LSettings)
 
 
-class Co2L(Contrastive[SettingsType], Generic[SettingsType]):
+class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
     """Only samples of the current task are anchors; relations between all samples are held as they were."""
 
     Settings: ClassVar[type[Settings]] = Co2LSettings

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 from torch import Tensor
 
+from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import logit_distance
-from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class DERSettings(ReplaySettings):
@@ -21,7 +17,7 @@ class DERSettings(ReplaySettings):
     alpha: float = Field(0.3, ge=0, description="weight of the distance to the remembered logits")
 
 
-class DER(Replay[DERSettings]):
+class DER(ReplayMethod[DERSettings]):
     """Beside each remembered image stands what the network said about it when it was first seen."""
 
     Settings = DERSettings

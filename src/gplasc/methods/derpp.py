@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 from torch import Tensor
 
+from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import logit_distance
-from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class DERPPSettings(ReplaySettings):
@@ -22,7 +18,7 @@ class DERPPSettings(ReplaySettings):
     beta: float = Field(0.5, ge=0, description="weight of the cross-entropy of remembered labels")
 
 
-class DERPP(Replay[DERPPSettings]):
+class DERPP(ReplayMethod[DERPPSettings]):
     """Logits and labels are replayed from two independent minibatches of one reservoir."""
 
     Settings = DERPPSettings

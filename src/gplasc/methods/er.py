@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
-from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.learning import Batch, Context, Part
+from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
-
-class ER(Replay[ReplaySettings]):
+class ER(ReplayMethod[ReplaySettings]):
     """Current and remembered samples are one batch: one forward pass, one mean."""
 
     Settings = ReplaySettings

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import function_distance
 from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class FDRSettings(ReplaySettings):
@@ -23,7 +19,7 @@ class FDRSettings(ReplaySettings):
     alpha: float = Field(1.0, ge=0, description="weight of the distance to the remembered probabilities")
 
 
-class FDR(Replay[FDRSettings]):
+class FDR(ReplayMethod[FDRSettings]):
     """Equal parts of the memory for all tasks, each with the outputs of the model that had just learned it."""
 
     Settings = FDRSettings

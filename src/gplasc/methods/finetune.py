@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from gplasc.config import Settings
-from gplasc.methods.base import Classifying, Part, cross_entropy
+from gplasc.learning import Context, Part
+from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
-
-class Finetune(Classifying[Settings]):
+class Finetune(ClassifierMethod[Settings]):
     """Plain SGD; what happens when nothing is done about forgetting."""
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import logit_distance, weighted_cross_entropy
 from gplasc.memory import Buffer, reservoir
 from gplasc.memory.coreset import select_coreset
 from gplasc.memory.per_task import equal_shares
-from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
 from gplasc.streams import Samples
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 Rows = dict[str, Tensor]
 
@@ -37,7 +35,7 @@ class GCRSettings(ReplaySettings):
     )
 
 
-class GCR(Replay[GCRSettings]):
+class GCR(ReplayMethod[GCRSettings]):
     """Equal parts of the memory for all tasks; at a task's end a weighted few stand for all its candidates."""
 
     Settings = GCRSettings
@@ -135,7 +133,10 @@ class GCR(Replay[GCRSettings]):
             return torch.arange(len(rows["y"])), rows["weight"]
         logits, features = _outputs(ctx, rows)
         errors = self.settings.beta * (logits.softmax(1) - F.one_hot(rows["y"], logits.shape[1]))
-        errors += self.settings.alpha * 2 / logits.shape[1] * (logits - rows["logits"])
+        distance = (logits - rows["logits"]).nan_to_num(
+            nan=0.0
+        )  # of classes that came later nothing is remembered
+        errors += self.settings.alpha * 2 / logits.shape[1] * distance
         return select_coreset(
             errors,
             features,

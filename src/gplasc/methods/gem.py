@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from gplasc.config import Settings
+from gplasc.learning import Context, Part
 from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
-from gplasc.methods.base import Classifying, Part, cross_entropy, remember_balanced
+from gplasc.methods.base import ClassifierMethod, cross_entropy, remember_balanced
 from gplasc.models import Outputs
 from gplasc.quadratic import minimize_non_negative
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class GEMSettings(Settings):
@@ -32,7 +28,7 @@ class GEMSettings(Settings):
     )
 
 
-class GEM(Classifying[GEMSettings]):
+class GEM(ClassifierMethod[GEMSettings]):
     """The memory is not trained on; the gradient of each past task is a constraint."""
 
     Settings = GEMSettings

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from gplasc.learning import Batch, Context, Part
 from gplasc.memory.gradient_diversity import diverse_slots, gradient_products, similarity_scores
-from gplasc.methods.base import Batch, Part, Replay, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 _FIRST_SCORE = 0.1  # of samples that come when there is nothing to compare them with
 
@@ -26,7 +22,7 @@ class GSSSettings(ReplaySettings):
     )
 
 
-class GSS(Replay[GSSSettings]):
+class GSS(ReplayMethod[GSSSettings]):
     """The greedy variant: new samples challenge remembered ones that are alike to others."""
 
     Settings = GSSSettings

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from gplasc.config import Settings
+from gplasc.learning import Context, Part, PoolKind
 from gplasc.losses.replay import binary_distillation
 from gplasc.memory.herding import herding_order
 from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import Classifying, Part, PoolKind
+from gplasc.methods.base import ClassifierMethod
 from gplasc.models import Outputs
 from gplasc.streams import Samples
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
-
-class ICaRL(Classifying[Settings]):
+class ICaRL(ClassifierMethod[Settings]):
     """The classifier only shapes the features; classes are told apart by the means of what is remembered of them."""
 
     DEVIATIONS = (
@@ -31,7 +29,6 @@ class ICaRL(Classifying[Settings]):
         "a class of which nothing is remembered has the lowest possible score",
     )
     pool: ClassVar[PoolKind] = "mixed"
-    _nearest: NearestMean
 
     @property
     def teacher(self) -> Literal["train", "eval"] | None:
@@ -46,8 +43,7 @@ class ICaRL(Classifying[Settings]):
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the nearest-mean classifier; `end_task` fills in the means, when the exemplars are chosen."""
-        self._nearest = NearestMean(len(ctx.seen), ctx.network.feature_dim).to(ctx.device)
-        return self._nearest
+        return NearestMean(len(ctx.seen), ctx.network.feature_dim).to(ctx.device)
 
     def end_task(self, ctx: Context) -> None:
         """Drop the least representative exemplars of old classes, herd those of new ones, and take the means."""
@@ -64,14 +60,15 @@ class ICaRL(Classifying[Settings]):
         dropped = surplus(memory["y"], shares, memory["rank"]) if len(memory) else chosen[0]
         memory.exchange(dropped, {"x": new.x, "y": new.y, "rank": torch.cat(ranks)})
         if len(memory):
-            self._nearest.means.copy_(self._class_means(ctx))
+            assert isinstance(ctx.predictor, NearestMean)
+            ctx.predictor.means.copy_(self._class_means(ctx))
 
     def _class_means(self, ctx: Context) -> Tensor:
         """The mean unit feature of each class's exemplars, of unit length; 0 for a class without any."""
         x, y = ctx.memory["x"], ctx.memory["y"]
         images = [x, x.flip(-1)] if ctx.config.data.flip > 0 else [x]
         labels = ctx.to_device(y)
-        total = torch.zeros_like(self._nearest.means)
+        total = torch.zeros(len(ctx.seen), ctx.network.feature_dim, device=ctx.device)
         for version in images:
             features = nn.functional.normalize(ctx.features(Samples(version, y)), dim=1)
             total.index_add_(0, labels, features)

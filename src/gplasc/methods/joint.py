@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from gplasc.config import Settings
-from gplasc.learning.probe import train_probe
+from gplasc.learning import AugmentationKind, Batch, Context, Head, Part, PoolKind
+from gplasc.learning.probe import new_probe, train_probe
 from gplasc.losses import supcon
-from gplasc.methods.base import Augment, Batch, Classifying, Head, Part, PoolKind, cross_entropy
+from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
-
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
 
 class JointSettings(Settings):
@@ -24,7 +22,7 @@ class JointSettings(Settings):
     temperature: float = Field(0.1, gt=0, description="of the objective supcon")
 
 
-class Joint(Classifying[JointSettings]):
+class Joint(ClassifierMethod[JointSettings]):
     """Each task trains on the union of all tasks so far, so that every row of the accuracy matrix has a meaning."""
 
     Settings = JointSettings
@@ -42,7 +40,7 @@ class Joint(Classifying[JointSettings]):
 
     def parts(self, batch: Batch, ctx: Context) -> list[Part]:
         """Return one view, or two for the contrastive objective."""
-        kind: Augment = "contrastive" if self._contrastive else "replay"
+        kind: AugmentationKind = "contrastive" if self._contrastive else "replay"
         return [ctx.part(batch.x, batch.y, views=2 if self._contrastive else 1, augmentation=kind)]
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
@@ -54,4 +52,9 @@ class Joint(Classifying[JointSettings]):
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the classifier, or a probe for the contrastive objective."""
-        return train_probe(ctx) if self._contrastive else super().predictor(ctx)
+        return new_probe(ctx) if self._contrastive else super().predictor(ctx)
+
+    def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
+        """Train the probe of the contrastive objective."""
+        if self._contrastive:
+            train_probe(predictor, ctx)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
+from gplasc.learning import Context, Part
 from gplasc.losses import supcon
-from gplasc.methods.base import Contrastive, ContrastiveSettings, Part
+from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Outputs
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
 
-
-class SupCon(Contrastive[ContrastiveSettings]):
+class SupCon(ContrastiveMethod[ContrastiveSettings]):
     """Symmetric SupCon: current and remembered samples are anchors alike."""
 
     Settings = ContrastiveSettings

@@ -41,8 +41,16 @@ class LinearClassifier(nn.Linear):
         self, feature_dim: int, num_classes: int, *, generator: torch.Generator | None = None
     ) -> None:
         super().__init__(feature_dim, num_classes)
-        self.num_classes = num_classes
         initialize(self, generator)
+
+    def grow(self, num_classes: int, *, generator: torch.Generator | None = None) -> None:
+        """Add outputs up to ``num_classes``; the present ones keep their weights."""
+        more = LinearClassifier(self.in_features, num_classes - self.out_features, generator=generator).to(
+            self.weight
+        )
+        self.weight = nn.Parameter(torch.cat([self.weight.data, more.weight.data]))
+        self.bias = nn.Parameter(torch.cat([self.bias.data, more.bias.data]))
+        self.out_features = num_classes
 
 
 class Prototypes(nn.Module):
@@ -50,10 +58,15 @@ class Prototypes(nn.Module):
 
     def __init__(self, num_classes: int, dim: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.num_classes = num_classes
         self.weight = nn.Parameter(torch.empty(num_classes, dim))
         nn.init.normal_(self.weight, generator=generator)
         self.normalize_()
+
+    def grow(self, num_classes: int, *, generator: torch.Generator | None = None) -> None:
+        """Add prototypes up to ``num_classes``; the present ones stay."""
+        count, dim = self.weight.shape
+        more = Prototypes(num_classes - count, dim, generator=generator).to(self.weight)
+        self.weight = nn.Parameter(torch.cat([self.weight.data, more.weight.data]))
 
     @torch.no_grad()
     def normalize_(self) -> None:

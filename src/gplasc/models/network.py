@@ -12,16 +12,17 @@ from torch import Tensor, nn
 
 from gplasc.losses.inputs import unit_rows
 from gplasc.models.encoder import Encoder
+from gplasc.models.heads import LinearClassifier
 
 
 class Outputs:
-    """What the network says about one batch; everything but `features` is computed when first asked for.
+    """The network's outputs for one batch; everything but `features` is computed on first access.
 
-    Each quantity is computed at most once and then shared. The computation takes place under the gradient
-    mode and the autocast state of the forward pass, wherever it is asked for: looking at a projection
-    inside `no_grad` for a log does not rob the loss of its gradient, and a teacher run under `no_grad`
-    stays without a graph. Unit rows and Gram matrices are always float32 or better. A head is evaluated
-    with the weights it has when it is first asked: ask before the optimizer's step.
+    Each quantity is computed at most once and then shared, under the gradient mode and the autocast state of
+    the forward pass, wherever it is accessed: reading a projection inside `no_grad` for a log does not remove
+    its gradient from the loss, and a teacher run under `no_grad` has no graph. Unit rows and Gram matrices are
+    float32 or better. A head is evaluated with the weights it has at first access: access it before the
+    optimizer step.
     """
 
     features: Tensor
@@ -67,32 +68,9 @@ class Outputs:
             return logits
 
     @cached_property
-    def feature_gram(self) -> Tensor:
-        """Cosines of all pairs of features (N, N)."""
-        return self._gram(self.unit_features)
-
-    @cached_property
     def projection_gram(self) -> Tensor:
         """Cosines of all pairs of projections (N, N)."""
         return self._gram(self.projection)
-
-    def rows(self, index: Tensor) -> Outputs:
-        """The outputs of some rows: a boolean mask (N,) or integer positions.
-
-        What this object has computed already is taken over; the rest is computed for the chosen rows alone.
-        """
-        part = object.__new__(Outputs)
-        part.features = self._take(self.features, index)
-        part._projection, part._classifier = self._projection, self._classifier
-        part._grad, part._autocast = self._grad, self._autocast
-        for name in ("unit_features", "projection", "logits"):
-            if name in self.__dict__:
-                part.__dict__[name] = self._take(self.__dict__[name], index)
-        return part
-
-    def _take(self, x: Tensor, index: Tensor) -> Tensor:
-        with torch.set_grad_enabled(self._grad):
-            return x[index]
 
     def _gram(self, unit: Tensor) -> Tensor:
         # Cosines divided by a temperature of 0.01 need more digits than bfloat16 has.
@@ -110,7 +88,10 @@ class Network(nn.Module):
     """An encoder with an optional projection head and an optional classifier on its features."""
 
     def __init__(
-        self, encoder: Encoder, projection: nn.Module | None = None, classifier: nn.Module | None = None
+        self,
+        encoder: Encoder,
+        projection: nn.Module | None = None,
+        classifier: LinearClassifier | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, field_validator
@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from gplasc.config import Settings
 from gplasc.criterion import GPLASC
 from gplasc.errors import UserError
+from gplasc.learning import Batch, Context, Head, Part, Plugin
 from gplasc.losses import supcon
-from gplasc.methods.base import Batch, Head, Part
 from gplasc.models import Network, Outputs
-from gplasc.plugins.base import Plugin
 
-if TYPE_CHECKING:
-    from gplasc.learning.context import Context
+_UNKNOWN_TASKS = 100  # regions that are prepared when nobody knows the number of tasks
 
 
 class GPLASCSettings(Settings):
@@ -91,7 +89,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     criterion: GPLASC
 
     @property
-    def needs_previous(self) -> bool:  # type: ignore[override]
+    def needs_previous(self) -> bool:
         """Whether past features are to be held where the previous model put them."""
         return self.settings.lambda_distill > 0 and bool(parse_distillation(self.settings.distillation))
 
@@ -102,18 +100,10 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
-        settings, stream = self.settings, ctx.stream
+        settings = self.settings
         in_features = settings.space == "feature"
         signed = ctx.config.model.features == "signed" or not in_features
-        expected = {"known": len(stream), "unknown": 100}.get(
-            str(settings.expected_tasks), settings.expected_tasks
-        )
-        num_tasks = int(expected)
-        if num_tasks < len(stream):
-            raise UserError(
-                f"gplasc.expected_tasks is {num_tasks}, but the stream has {len(stream)} tasks; an over-estimate is "
-                "allowed, an under-estimate is not"
-            )
+        num_tasks = self._num_tasks(ctx)
         target = settings.position_target
         self.criterion = GPLASC(
             num_tasks,
@@ -150,33 +140,36 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             more.append(ctx.part(rows.x, rows.y, augmentation=ctx.method.augmentation, generator=generator))
         return more
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(
+        self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
+    ) -> dict[str, Tensor]:
         """Return range and position on current rows and distillation on past rows."""
-        contrastive = self._contrastive(ctx)
-        shaped = [i for i, part in enumerate(parts) if contrastive or part.views == 2]
-        features = _gather([self._space(outs[i])[parts[i].current] for i in shaped])
-        labels = _gather([parts[i].y[parts[i].current] for i in shaped])
-        student = teacher = None
-        if ctx.previous is not None and self.needs_previous:
-            held = [i for i, part in enumerate(parts) if len(part.past)]
-            if held:
-                student = _gather([self._space(outs[i])[parts[i].past] for i in held])
-                teacher = _gather([self._space(ctx.previous_outputs(parts[i]))[parts[i].past] for i in held])
+        pair = None if self._contrastive(ctx) else (mine[0], my_outs[0])
+        shaped = list(zip(own, outs, strict=True)) if pair is None else [pair]
         terms: dict[str, Tensor] = self.criterion(
-            features,
-            labels,
+            _gather([self._space(out)[part.current] for part, out in shaped]),
+            _gather([part.y[part.current] for part, _ in shaped]),
             ctx.task.index,
             num_classes=len(ctx.task.classes),
-            past_features=student,
-            previous_features=teacher,
+            **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
-        if not contrastive and self.settings.lambda_contrast > 0:
-            (pair,) = shaped
-            term = supcon(
-                outs[pair].projection, parts[pair].y, temperature=self.settings.contrast_temperature
-            )
+        if pair is not None and self.settings.lambda_contrast > 0:
+            part, out = pair
+            term = supcon(out.projection, part.y, temperature=self.settings.contrast_temperature)
             terms["contrast"] = self.settings.lambda_contrast * term
         return terms
+
+    def _held(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return past rows as they are now and as the previous model had them; nothing if there are none."""
+        pairs = [(part, out) for part, out in zip(parts, outs, strict=True) if len(part.past)]
+        if ctx.previous is None or not self.needs_previous or not pairs:
+            return {}
+        return {
+            "past_features": _gather([self._space(out)[part.past] for part, out in pairs]),
+            "previous_features": _gather(
+                [self._space(ctx.previous_outputs(part))[part.past] for part, _ in pairs]
+            ),
+        }
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the theory says of the task, the prepared centers, and what the terms saw last."""
@@ -187,6 +180,20 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             "vertices": self.criterion.vertices.cpu(),
             "last_step": self.criterion.report(),
         }
+
+    def _num_tasks(self, ctx: Context) -> int:
+        wanted, announced = self.settings.expected_tasks, ctx.expected_tasks
+        if wanted == "unknown" or (wanted == "known" and announced is None):
+            return _UNKNOWN_TASKS
+        if wanted == "known":
+            assert announced is not None
+            return announced
+        if announced is not None and wanted < announced:
+            raise UserError(
+                f"gplasc.expected_tasks is {wanted}, but the stream has {announced} tasks; an over-estimate is "
+                "allowed, an under-estimate is not"
+            )
+        return wanted
 
     def _contrastive(self, ctx: Context) -> bool:
         return "projection" in ctx.method.heads

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from gplasc.results.folder import read_record
+from gplasc.results.record import read_record
 
 
 def load_records(folders: Iterable[Path]) -> list[dict[str, Any]]:

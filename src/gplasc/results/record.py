@@ -1,78 +1,96 @@
-"""The record of a run: settings, matrices, metrics, geometry, timings, and where it was computed."""
+"""The record of a run: plain data with a format version; metrics are computed from its matrices when it is read."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import platform
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
-
 import gplasc
+from gplasc.errors import UserError
 from gplasc.evaluation.metrics import summarize
-from gplasc.learning.learner import Learner, digest, evaluation_samples
-from gplasc.resolve import Resolved
+from gplasc.files import write_atomic
+
+RECORD = "record.json"
+FORMAT = 2
+_NEEDED = ("run_id", "title", "settings", "stream", "matrix", "geometry", "timings")
 
 
-def build_record(resolved: Resolved, learner: Learner) -> dict[str, Any]:
-    """Describe a finished run completely, as plain JSON values."""
-    config, stream, ctx = resolved.config, learner.stream, learner.ctx
-    samples = [len(evaluation_samples(task, config)) for task in stream]
-    return {
-        "run_id": config.run_id,
-        "title": config.title,
-        "settings": config.model_dump(mode="json"),
-        "sources": resolved.sources,
-        "stream": {
-            "name": stream.name,
-            "class_names": list(stream.class_names),
-            "classes_per_task": list(stream.classes_per_task),
-            "train_samples": [len(task.train) for task in stream],
-            "test_samples": samples,
-            "image_shape": list(stream.image_shape),
-            "notes": list(stream.notes),
-        },
-        "matrix": {"class_il": learner.class_il, "task_il": learner.task_il},
-        "metrics": {
-            "class_il": summarize(learner.class_il, samples),
-            "task_il": summarize(learner.task_il, samples),
-        },
-        "geometry": learner.geometry,
-        "timings": learner.timings,
-        "seconds": sum(sum(phases.values()) for phases in learner.timings),
-        "steps": learner.position.total_steps,
-        "parameters": sum(p.numel() for p in ctx.modules.parameters()),
-        "memory": {"rows": len(ctx.memory), "bytes": ctx.memory.num_bytes},
-        "deviations": {
-            name: list(component.DEVIATIONS)
-            for name, component in zip(config.options, (learner.method, *learner.plugins), strict=True)
-        },
-        "weights_sha256": digest(ctx.modules.state_dict()),
-        "memory_sha256": digest(ctx.memory.rows()),
-        "environment": environment(str(ctx.device)),
-    }
+class NotARecord(UserError):
+    """A file that is no record of this version."""
 
 
-def environment(device: str) -> dict[str, Any]:
-    """Say with what and where a run was computed."""
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a complete run, with its metrics, or None if there is none.
+
+    Raises:
+        NotARecord: If the file is damaged, or was written by something else or another version.
+    """
+    path = folder / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise NotARecord(f"{path} cannot be read ({error}); delete it to run again") from None
+    if not isinstance(record, dict) or any(name not in record for name in _NEEDED):
+        raise NotARecord(f"{path} is not the record of a run; delete it to run again")
+    if record.get("format") != FORMAT:
+        raise NotARecord(
+            f"{path} has the format {record.get('format', 1)!r} of another version of gplasc, this one reads {FORMAT}; "
+            "delete it to run again"
+        )
+    return with_metrics(record)
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Write the record of a complete run; its metrics are not stored."""
+    stored = {name: value for name, value in record.items() if name != "metrics"}
+    write_atomic(folder / RECORD, json.dumps(stored, indent=1) + "\n")
+
+
+def with_metrics(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with every metric of both scenarios."""
+    samples = record["stream"]["test_samples"]
+    try:
+        metrics = {name: summarize(matrix, samples) for name, matrix in record["matrix"].items()}
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise NotARecord(
+            f"the record of the run {record['run_id']} is damaged ({error}); run it again"
+        ) from None
+    return {**record, "metrics": metrics}
+
+
+def square(rows: list[list[float]]) -> list[list[float | None]]:
+    """Fill up the rows of an accuracy matrix with None for the tasks still to come.
+
+    >>> square([[90.0], [60.0, 80.0]])
+    [[90.0, None], [60.0, 80.0]]
+    """
+    return [[*row, *[None] * (len(rows) - len(row))] for row in rows]
+
+
+def environment(device: str, device_name: str, threads: int, versions: dict[str, str]) -> dict[str, Any]:
+    """Return with what and where a run was computed."""
     return {
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gplasc": gplasc.__version__,
         "commit": _commit(),
         "python": sys.version.split()[0],
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
+        **versions,
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
-        "threads": torch.get_num_threads(),
+        "device": device_name or device,
+        "threads": threads,
     }
 
 
+@lru_cache
 def _commit() -> str | None:
     """Return the commit of the source tree, if there is one."""
     try:

@@ -21,7 +21,7 @@ from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.progress import Moment
-from gplasc.results.folder import read_record
+from gplasc.results.record import read_record
 from gplasc.sweep.job import Job, Listener, Outcome
 
 LOG = "log.txt"
@@ -126,7 +126,8 @@ def _child(sender: Connection, job: Job, threads: int) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
-    from gplasc.running import Interrupted, execute
+    from gplasc.errors import Interrupted
+    from gplasc.running import execute
 
     torch.set_num_threads(threads)
     last: tuple[str, str | None]

@@ -9,9 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from types import FrameType
 
-from gplasc.errors import UserError
-from gplasc.results.folder import read_record
-from gplasc.running import Interrupted
+from gplasc.errors import Interrupted, UserError
+from gplasc.results.record import read_record
 from gplasc.sweep.job import Executor, Job, Outcome
 from gplasc.sweep.overview import Overview
 

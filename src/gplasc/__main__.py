@@ -1,0 +1,6 @@
+"""``python -m gplasc`` and ``torchrun -m gplasc``."""
+
+from gplasc.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Finding methods and plug-ins: built-in ones by name, a user's own by the path of a file."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from gplasc.config import nearest
+from gplasc.errors import UserError
+
+Kind = TypeVar("Kind")
+_RESERVED = ("data", "model", "train", "probe")
+_HELPERS = ("base",)
+
+
+def list_methods() -> dict[str, str]:
+    """Return the built-in methods by name, with one line about each; imports none of them."""
+    return dict(_list("methods"))
+
+
+def list_plugins() -> dict[str, str]:
+    """Return the built-in plug-ins by name, with one line about each; imports none of them."""
+    return dict(_list("plugins"))
+
+
+def is_file(name: str) -> bool:
+    """Tell whether a component is given by the path of a user's file."""
+    return name.endswith(".py")
+
+
+def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
+    """Return the class of a component.
+
+    Args:
+        name: The name of a module of ``package``, or the path of a Python file.
+        package: ``"methods"`` or ``"plugins"``.
+        base: The class that it must be derived from.
+
+    Raises:
+        UserError: If there is no such component, or its file cannot be imported.
+    """
+    noun = {"methods": "method", "plugins": "plug-in"}[package]
+    if is_file(name):
+        return _find_class(_load_file(Path(name), noun), base)
+    known = _list(package)
+    if name not in known:
+        raise UserError(
+            f"there is no {noun} '{name}'; {nearest(name, known)} (your own: the path of a .py file)"
+        )
+    return _find_class(importlib.import_module(f"gplasc.{package}.{_module(name)}"), base)
+
+
+def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
+    """Return under which name the settings of the method and of each plug-in stand.
+
+    It is the component's name, or the name of its file; an underscore is added where that name is taken already.
+
+    >>> section_names("co2l", ("gplasc",)), section_names("./train.py", ("x/a+b.py", "y/a+b.py"))
+    (['co2l', 'gplasc'], ['train_', 'a+b', 'a+b_'])
+    """
+    names: list[str] = []
+    for component in (method, *plugins):
+        name = Path(component).stem if is_file(component) else component
+        while name in _RESERVED or name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def source_digest(path: str | Path) -> str:
+    """Return the SHA-256 of a source file."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(
+            f"the file {path} cannot be read ({error.strerror}); give the path of a Python file"
+        ) from None
+
+
+@lru_cache
+def _list(package: str) -> dict[str, str]:
+    folder = Path(__file__).parent / package
+    found = {}
+    for module in pkgutil.iter_modules([str(folder)]):
+        if module.name not in _HELPERS:
+            text = (folder / f"{module.name}.py").read_text(encoding="utf-8")
+            found[module.name.replace("_", "-")] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[
+                0
+            ]
+    return found
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _find_class(module: ModuleType, base: type[Kind]) -> type[Kind]:
+    own = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    ]
+    if len(own) != 1:
+        raise UserError(
+            f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
+        )
+    return own[0]
+
+
+def _load_file(path: Path, noun: str) -> ModuleType:
+    # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
+    name = f"gplasc_user_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UserError(f"the {noun} file {path} does not exist; give the path of a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(
+            f"the {noun} file {path} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    return module

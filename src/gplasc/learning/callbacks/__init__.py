@@ -1,0 +1,18 @@
+"""Callbacks: each does one thing while a learner works."""
+
+from gplasc.learning.callbacks.checkpoint import Checkpoint
+from gplasc.learning.callbacks.finite import FiniteCheck, NotFinite
+from gplasc.learning.callbacks.progress import ProgressDisplay
+from gplasc.learning.callbacks.signals import StopSignals
+from gplasc.learning.callbacks.tensorboard import TensorBoard
+from gplasc.learning.callbacks.term_log import TermLog
+
+__all__ = [
+    "Checkpoint",
+    "FiniteCheck",
+    "NotFinite",
+    "ProgressDisplay",
+    "StopSignals",
+    "TensorBoard",
+    "TermLog",
+]

@@ -1,0 +1,57 @@
+"""Saves a learner now and then, so that a run that is cut off continues."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from gplasc.learning import checkpoints
+from gplasc.learning.learner import Callback, Learner
+
+
+class Checkpoint(Callback):
+    """Writes checkpoints into a folder: every so many seconds (or steps), and around the end of each task.
+
+    Args:
+        folder: Where they are written; the last two are kept.
+        every: Seconds between two checkpoints.
+        every_steps: Steps between two checkpoints, in addition.
+        identity: What the run is made of, kept beside the state and compared when the run resumes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        every: float = 60.0,
+        every_steps: int | None = None,
+        identity: dict[str, str] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._every = every
+        self._every_steps = every_steps
+        self._identity = identity or {}
+        self._saved_at = time.monotonic()
+
+    def on_step_end(self, learner: Learner) -> None:
+        """Save when it is time."""
+        due = time.monotonic() - self._saved_at >= self._every
+        if due or (self._every_steps and learner.position.total_steps % self._every_steps == 0):
+            self.save(learner)
+
+    def on_task_trained(self, learner: Learner) -> None:
+        """Save before predictor, memory and evaluation, which are computed again if they are cut off."""
+        self.save(learner)
+
+    def on_task_end(self, learner: Learner) -> None:
+        """Save the complete task."""
+        self.save(learner)
+
+    def save(self, learner: Learner) -> None:
+        """Write a checkpoint, after the terms up to here have been logged and checked."""
+        learner.log_terms()
+        position = learner.position
+        number = 2 * position.total_steps + position.task  # grows with every kind of progress
+        state = {"learner": learner.state_dict(), "identity": self._identity}
+        checkpoints.save(self._folder, number, state)
+        self._saved_at = time.monotonic()

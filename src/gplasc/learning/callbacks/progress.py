@@ -1,0 +1,66 @@
+"""Shows a run while it is computed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from gplasc.learning.learner import Callback, Learner
+from gplasc.progress import Display, Moment, duration
+
+_WHERE = ("task", "epoch", "step", "lr")
+
+
+class ProgressDisplay(Callback):
+    """Reports to a display: the terms of the last step, speed, time left, and the accuracies after each task.
+
+    Args:
+        display: Where to show.
+        tasks: The number of tasks.
+        total_steps: The number of steps of the whole run.
+    """
+
+    def __init__(self, display: Display, *, tasks: int, total_steps: int) -> None:
+        self._display = display
+        self._tasks = tasks
+        self._total = total_steps
+        self._start = time.monotonic()
+        self._steps = 0
+
+    def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Show the last step."""
+        self._steps += len(rows)
+        spent = max(time.monotonic() - self._start, 1e-9)
+        last = rows[-1]
+        self._display.show(
+            Moment(
+                title=learner.config.title,
+                task=last["task"],
+                tasks=self._tasks,
+                epoch=last["epoch"],
+                epochs=learner.ctx.epochs,
+                done=last["step"],
+                total=self._total,
+                images_per_second=self._steps * learner.config.train.batch / spent,
+                seconds_left=(self._total - last["step"]) * spent / self._steps,
+                terms={name: value for name, value in last.items() if name not in _WHERE},
+            )
+        )
+
+    def on_task_trained(self, learner: Learner) -> None:
+        """Name what comes next."""
+        self._display.phase("predictor")
+
+    def on_task_end(self, learner: Learner) -> None:
+        """Show the accuracies after the task."""
+        self._display.say(
+            f"{learner.config.title}: task {learner.position.task}/{self._tasks} learned, "
+            f"class-IL {fmean(learner.class_il[-1]):.2f}, task-IL {fmean(learner.task_il[-1]):.2f} "
+            f"({duration(sum(learner.timings[-1].values()))})"
+        )
+
+    def on_progress(self, learner: Learner, phase: str, done: float) -> None:
+        """Show the phase."""
+        self._display.phase(f"{phase} {done:.0%}")

@@ -1,0 +1,49 @@
+"""The loss terms of every step as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gplasc.errors import UserError
+from gplasc.learning.learner import Callback, Learner
+
+
+class TermLog(Callback):
+    """Appends a line for every step to ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def resume(self, step: int) -> None:
+        """Drop the lines after ``step``, which a resumed run writes again, and a line that was cut off."""
+        if not self._path.exists():
+            return
+        size = 0
+        with self._path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n") or _step_of(line) > step:
+                    break
+                size += len(line)
+        with self._path.open("r+b") as file:
+            file.truncate(size)
+
+    def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the rows."""
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        try:
+            with self._path.open("ab") as file:
+                file.write(text.encode())
+        except OSError as error:
+            raise UserError(
+                f"cannot write {self._path}: {error.strerror}; make room and run the same command again to continue"
+            ) from None
+
+
+def _step_of(line: bytes) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")

@@ -1,0 +1,61 @@
+"""Checkpoint files: written whole or not at all, with a checksum, the last two kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gplasc.files import write_atomic
+
+_DIGEST = hashlib.sha256().digest_size
+_KEPT = 2
+
+
+def save(folder: Path, number: int, state: dict[str, Any]) -> Path:
+    """Write checkpoint ``number`` and delete all but the last two."""
+    path = write_state(folder / f"checkpoint-{number:09d}.pt", state)
+    for old in _all(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def load_newest(folder: Path) -> tuple[dict[str, Any] | None, list[Path]]:
+    """Return the newest intact checkpoint, or None, and the damaged ones that are newer."""
+    damaged: list[Path] = []
+    for path in reversed(_all(folder)):
+        state = read_state(path)
+        if state is not None:
+            return state, damaged
+        damaged.append(path)
+    return None, damaged
+
+
+def delete_all(folder: Path) -> None:
+    """Delete every checkpoint; a finished run does not need them."""
+    for path in _all(folder):
+        path.unlink(missing_ok=True)
+
+
+def write_state(path: Path, state: dict[str, Any]) -> Path:
+    """Write tensors and plain containers with their checksum."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    content.write(hashlib.sha256(content.getbuffer()).digest())
+    return write_atomic(path, content.getvalue())
+
+
+def read_state(path: Path) -> dict[str, Any] | None:
+    """Read what `write_state` wrote; None if the file is damaged."""
+    data = memoryview(path.read_bytes())
+    if len(data) <= _DIGEST or hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
+        return None
+    state: dict[str, Any] = torch.load(io.BytesIO(data[:-_DIGEST]), map_location="cpu", weights_only=True)
+    return state
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob("checkpoint-*.pt"))

@@ -1,0 +1,141 @@
+"""The contract: what the loop asks of a method and of a plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from torch import Tensor, nn
+
+from gplasc.config import Settings
+from gplasc.learning.batch import AugmentationKind, Batch, Head, Part, PoolKind
+from gplasc.learning.context import Context
+from gplasc.models import Network, Outputs
+
+SettingsType = TypeVar("SettingsType", bound=Settings)
+
+
+class Component(Generic[SettingsType]):
+    """What methods and plug-ins share: typed settings, trainable modules of their own, and state."""
+
+    Settings: ClassVar[type[Settings]] = Settings
+    DEVIATIONS: ClassVar[tuple[str, ...]] = ()
+    """Where this implementation departs from its paper or official code, one sentence each."""
+
+    def __init__(self, settings: SettingsType) -> None:
+        self.settings = settings
+
+    @property
+    def heads(self) -> frozenset[Head]:
+        """The heads the network must have."""
+        return frozenset()
+
+    def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
+        """Return further trainable modules by name; called once, before the first task.
+
+        Draw initial weights from a generator of your own, such as ``ctx.random["weights.NAME"]``: then nobody else's
+        weights depend on whether this component is there.
+        """
+        return {}
+
+    def grow(self, ctx: Context, num_classes: int) -> None:
+        """Make room in your own modules for ``num_classes`` classes; called when unannounced classes arrive."""
+
+    def learning_rates(self) -> dict[str, float]:
+        """Return learning rates of your own modules, by name, where they differ from the network's."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must survive a restart beyond modules and memory: tensors and plain containers."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+
+    def begin_task(self, ctx: Context) -> None:
+        """Prepare for ``ctx.task``; not called again when a run resumes inside the task."""
+
+
+class Method(Component[SettingsType]):
+    """A continual-learning method; it overrides two to four of the hooks below."""
+
+    views: ClassVar[int] = 1
+    augmentation: AugmentationKind = "replay"
+    pool: ClassVar[PoolKind] = "current"
+    """What batches are drawn from: the task's samples alone, shuffled with the memory (mixed), with a fixed share of
+    each batch from the memory (split), or all tasks seen so far (everything)."""
+
+    @property
+    def forwards_memory(self) -> bool:
+        """Whether remembered samples are among those the method forwards."""
+        return self.pool in ("mixed", "split")
+
+    @property
+    def teacher(self) -> Literal["train", "eval"] | None:
+        """The mode in which the previous model runs, or None if the method does not need it."""
+        return None
+
+    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+        """Return what is forwarded for this batch."""
+        return [ctx.part(batch.x, batch.y, views=self.views, augmentation=self.augmentation)]
+
+    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the named terms that are minimized; ``outs`` belong to ``parts``."""
+        raise NotImplementedError
+
+    def adjust_gradients(self, ctx: Context) -> None:
+        """Change the gradients between backward and the optimizer step (GEM)."""
+
+    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+        """Act after the optimizer step, for instance fill a reservoir."""
+
+    def predictor(self, ctx: Context) -> nn.Module:
+        """Return a new predictor, which maps raw features, (N, D), to class scores, (N, classes seen so far).
+
+        It need not be trained yet. A run that resumes after a task builds it with this function and then loads its
+        state.
+        """
+        raise NotImplementedError
+
+    def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
+        """Train the predictor; called after the task's last step and before `end_task` changes the memory."""
+
+    def end_task(self, ctx: Context) -> None:
+        """Act after the task's last step: update the memory. The predictor is ``ctx.predictor``."""
+
+
+class Plugin(Component[SettingsType]):
+    """Terms that compose with any method; a plug-in never edits the method."""
+
+    @property
+    def needs_previous(self) -> bool:
+        """Whether the model after the last task must be kept even if the method does not ask for it."""
+        return False
+
+    def parts(self, batch: Batch, own: list[Part], ctx: Context) -> list[Part]:
+        """Return further parts to forward, given the method's own.
+
+        They leave BatchNorm's running statistics alone: those describe the images that are evaluated.
+        """
+        return []
+
+    def loss(
+        self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
+    ) -> dict[str, Tensor]:
+        """Return the named terms.
+
+        Args:
+            own: The method's parts.
+            outs: The network's outputs for ``own``.
+            mine: The parts that this plug-in asked for, in that order.
+            my_outs: The network's outputs for ``mine``.
+            ctx: The state of the run.
+
+        Returns:
+            The terms by name; no other component may use the same names.
+        """
+        return {}
+
+    def diagnostics(self, ctx: Context) -> dict[str, Any]:
+        """Return what the geometry of the current task should be compared with, as arguments of `diagnose`."""
+        return {}

@@ -1,0 +1,52 @@
+"""The optimizer of a run: SGD with a learning rate per module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from gplasc.config import Train
+from gplasc.learning.schedule import learning_rate
+
+
+def new_optimizer(
+    modules: nn.ModuleDict, train: Train, learning_rates: Mapping[str, float]
+) -> torch.optim.SGD:
+    """Return SGD over all modules.
+
+    Args:
+        modules: Everything trainable, by name.
+        train: Learning rate, momentum and weight decay.
+        learning_rates: Learning rates of single modules that differ from ``train.lr``.
+    """
+    groups = [
+        {"params": list(module.parameters()), "base_lr": learning_rates.get(name, train.lr)}
+        for name, module in modules.items()
+    ]
+    return torch.optim.SGD(
+        groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
+    )
+
+
+def set_learning_rate(
+    optimizer: torch.optim.SGD, train: Train, epoch: int, epochs: int, part: float
+) -> float:
+    """Set the learning rate of every group, see `learning_rate`, and return that of the network."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(train, group["base_lr"], epoch, epochs, part)
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def load_grown(optimizer: torch.optim.SGD, old: torch.optim.SGD) -> None:
+    """Take over the momentum of an optimizer whose parameters had fewer rows; new rows start without momentum."""
+    state = old.state_dict()
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, entry in state["state"].items():
+        momentum = entry.get("momentum_buffer")
+        if momentum is not None and momentum.shape != parameters[number].shape:
+            padded = torch.zeros_like(parameters[number])
+            padded[: len(momentum)] = momentum
+            entry["momentum_buffer"] = padded
+    optimizer.load_state_dict(state)
