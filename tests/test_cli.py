@@ -127,8 +127,8 @@ def test_tensorboard_files(tmp_path):
 @pytest.mark.parametrize(
     ("python", "said"),
     [
-        ("/nowhere/python3", "was not found; install Python 3.10 or newer"),
-        ("old", "Python 3.10 or newer is needed"),
+        ("/nowhere/python3", "was not found; install Python 3.11 or newer"),
+        ("old", "Python 3.11 or newer is needed"),
         ("bare", "has no venv module"),
     ],
 )

@@ -105,3 +105,17 @@ def test_no_gradient_reaches_what_is_remembered(scores):
     (loss + binary_distillation(z, torch.zeros(5, dtype=torch.long), old, 2)).backward()
     assert old.grad is None
     assert z.grad is not None
+
+
+def test_logits_of_classes_that_came_later_do_not_count(scores):
+    """Compared on the columns that were stored: the same as with narrower logits, and without a gradient elsewhere."""
+    z, old = scores
+    absent = old.clone()
+    absent[:, 3] = torch.nan
+    for distance in (logit_distance, function_distance):
+        logits = z.clone().requires_grad_()
+        value = distance(logits, absent)
+        assert value.item() == pytest.approx(distance(z[:, :3], old[:, :3]).item(), rel=1e-6)
+        value.backward()
+        assert torch.equal(logits.grad[:, 3], torch.zeros(5))
+        assert logits.grad.isfinite().all()

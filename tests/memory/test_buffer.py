@@ -93,3 +93,14 @@ def test_a_class_with_few_samples_leaves_its_share_to_the_others():
         memory, y, num_old_tasks=0, generator=generator, choose_old=choose, choose_new=choose
     )
     assert torch.bincount(y[new]).tolist() == [2, 8]
+
+
+def test_a_column_can_be_widened():
+    memory = Buffer(3)
+    memory.write(torch.tensor([0, 1]), {**rows([5, 6]), "logits": torch.ones(2, 2)})
+    memory.widen("logits", 4)
+    memory.write(torch.tensor([2]), {**rows([7]), "logits": torch.full((1, 4), 2.0)})
+    assert memory["logits"].isnan().tolist() == [[False, False, True, True]] * 2 + [[False] * 4]
+    memory.widen("logits", 3)
+    memory.widen("absent", 9)
+    assert memory["logits"].shape == (3, 4)

@@ -375,12 +375,14 @@ class Learner:
         self.optimizer = self._new_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
         ctx.memory.load_state_dict(state["memory"])
-        ctx.random.load_state_dict(state["random"])
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
         if state["predictor"] is not None:
             ctx.predictor = self.method.predictor(ctx)
             ctx.predictor.load_state_dict(state["predictor"])
+        ctx.random.load_state_dict(
+            state["random"]
+        )  # last: what was built above has drawn from the generators
         results = state["results"]
         self.class_il, self.task_il = results["class_il"], results["task_il"]
         self.geometry, self.timings = results["geometry"], results["timings"]

@@ -133,19 +133,22 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         """Ask for two views of the current samples and for past samples, where the method does not forward them."""
         generator = ctx.random["gplasc"]
         more = []
-        if not self._contrastive(ctx):
-            more.append(ctx.part(batch.x, batch.y, views=2, augmentation="contrastive", generator=generator))
-        if ctx.previous is not None and self._brings_memory(ctx) and len(ctx.memory):
-            rows, _ = ctx.memory_batch(self.settings.memory_batch, generator)
-            more.append(ctx.part(rows.x, rows.y, augmentation=ctx.method.augmentation, generator=generator))
+        rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
+        if not self._contrastive(ctx) and len(rows):
+            x, y = batch.x[rows], batch.y[rows]
+            more.append(ctx.part(x, y, views=2, augmentation="contrastive", generator=generator))
+        if self._brings_memory(ctx):
+            drawn, _ = ctx.memory_batch(self.settings.memory_batch, generator)
+            more.append(ctx.part(drawn.x, drawn.y, augmentation=ctx.method.augmentation, generator=generator))
         return more
 
     def loss(
         self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
     ) -> dict[str, Tensor]:
         """Return range and position on current rows and distillation on past rows."""
-        pair = None if self._contrastive(ctx) else (mine[0], my_outs[0])
-        shaped = list(zip(own, outs, strict=True)) if pair is None else [pair]
+        count = len(mine) - self._brings_memory(ctx)  # 1 if there are two views of current samples, else 0
+        views = list(zip(mine, my_outs, strict=True))[:count]
+        shaped = views or list(zip(own, outs, strict=True))
         terms: dict[str, Tensor] = self.criterion(
             _gather([self._space(out)[part.current] for part, out in shaped]),
             _gather([part.y[part.current] for part, _ in shaped]),
@@ -153,10 +156,10 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             num_classes=len(ctx.task.classes),
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
-        if pair is not None and self.settings.lambda_contrast > 0:
-            part, out = pair
-            term = supcon(out.projection, part.y, temperature=self.settings.contrast_temperature)
-            terms["contrast"] = self.settings.lambda_contrast * term
+        if self.settings.lambda_contrast > 0:
+            for part, out in views:
+                term = supcon(out.projection, part.y, temperature=self.settings.contrast_temperature)
+                terms["contrast"] = self.settings.lambda_contrast * term
         return terms
 
     def _held(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
@@ -200,7 +203,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def _brings_memory(self, ctx: Context) -> bool:
         wanted = self.settings.memory_rows
-        return wanted == "minibatch" or (wanted == "auto" and not ctx.method.forwards_memory)
+        asked = wanted == "minibatch" or (wanted == "auto" and not ctx.method.forwards_memory)
+        return asked and ctx.previous is not None and len(ctx.memory) > 0
 
     def _space(self, out: Outputs) -> Tensor:
         return out.features if self.settings.space == "feature" else out.projection
