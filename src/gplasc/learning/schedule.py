@@ -16,8 +16,8 @@ def learning_rate(train: Train, lr: float, epoch: int, epochs: int, part: float)
     """Return the learning rate at a position in the training of one task.
 
     Warm-up is linear, step by step, toward the schedule's value at the end of the warm-up, which takes at most half
-    of the epochs. The cosine changes once an epoch and counts epochs from 1, as in the code of SupCon and Co2L. "multistep"
-    multiplies by ``lr_decay`` once for every milestone that is over, as torch's ``MultiStepLR`` does.
+    of the epochs. The cosine changes once an epoch and counts epochs from 1, as in the code of SupCon and Co2L.
+    "multistep" multiplies by ``lr_decay`` once for every milestone that is over, as torch's ``MultiStepLR`` does.
 
     Args:
         train: The settings of the schedule.
