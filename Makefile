@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clean
+.PHONY: help demo test bench clean
 
 help:
 	@echo "make demo   install into .venv when needed and run the main job"
 	@echo "make test   install the development extras when needed and run every check"
+	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
 	@echo "make clean  remove .venv and caches"
 
 demo: .venv/installed-report
@@ -18,12 +19,19 @@ demo: .venv/installed-report
 test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+bench: .venv/installed-report
+	$(BIN)/python benchmarks/augment.py
+	$(BIN)/python benchmarks/loss_memory.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/step.py
 
 # The stamp is younger than what it was made from, so a second call installs nothing.
 .venv/installed-%: pyproject.toml constraints.txt scripts/install
 	@PYTHON="$(PYTHON)" sh scripts/install $*
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

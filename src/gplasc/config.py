@@ -64,8 +64,14 @@ class Train(Settings):
     lr: float = Field(0.5, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(1e-4, ge=0)
-    schedule: Literal["cosine", "constant"] = "cosine"
-    lr_decay: float = Field(0.1, gt=0, le=1, description="the cosine ends at lr * lr_decay ** 3")
+    schedule: Literal["cosine", "multistep", "constant"] = "cosine"
+    lr_decay: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="cosine ends at lr * lr_decay ** 3; multistep multiplies by lr_decay at each milestone",
+    )
+    milestones: tuple[int, ...] = Field((), description="multistep: numbers of epochs after which lr decays")
     warmup_epochs: int = Field(10, ge=0)
     warmup_from: float = Field(0.01, ge=0)
     keep_optimizer: bool = True

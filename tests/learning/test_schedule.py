@@ -1,6 +1,7 @@
 import math
 
 import pytest
+import torch
 
 from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
@@ -27,3 +28,20 @@ def test_warm_up_of_a_short_task_is_cut():
 def test_constant():
     train = Train(lr=0.1, schedule="constant", warmup_epochs=0)
     assert {learning_rate(train, 0.1, epoch, 5, 0.5) for epoch in range(5)} == {0.1}
+
+
+def test_multistep_equals_that_of_torch():
+    train = Train(lr=0.3, schedule="multistep", milestones=(3, 5), lr_decay=0.2, warmup_epochs=0)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.3)
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 5], gamma=0.2)
+    for epoch in range(7):
+        for part in (0.0, 0.9):
+            assert learning_rate(train, 0.3, epoch, 7, part) == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+
+
+def test_multistep_after_a_warm_up():
+    train = Train(lr=0.5, schedule="multistep", milestones=(3,), warmup_epochs=2, warmup_from=0.1)
+    rates = [learning_rate(train, 0.5, epoch, 4, 0.0) for epoch in range(4)]
+    assert rates == pytest.approx([0.1, 0.3, 0.5, 0.05])

@@ -1,48 +1,117 @@
-"""The published settings of the replay family, as `resolve` gives them."""
+"""The settings of the paper scale against tables of what is published."""
+
+import csv
+import tomllib
+from importlib import resources
+from pathlib import Path
 
 import pytest
 
+from gplasc.config import Data, Model, Probe, Train, parse_value
+from gplasc.methods import find_method
+from gplasc.plugins import find_plugin
 from gplasc.resolve import resolve
 
-PUBLISHED = [
-    (
-        "seq-cifar10",
-        "er",
-        200,
-        {"train.lr": 0.1, "er.memory_batch": 32, "train.batch": 32, "train.epochs": 50},
-    ),
-    ("seq-cifar10", "gem", 200, {"train.lr": 0.03, "gem.margin": 0.5}),
-    ("seq-cifar10", "agem", 500, {"train.lr": 0.03, "agem.memory_batch": 32}),
-    ("seq-cifar10", "gss", 200, {"train.lr": 0.03, "gss.gradient_batch": 32}),
-    ("seq-cifar10", "gss", 5120, {"train.epochs": 1}),
-    ("seq-cifar10", "icarl", 500, {"train.lr": 0.1, "train.weight_decay": 2e-5}),
-    ("seq-cifar10", "icarl", 5120, {"train.lr": 0.03}),
-    ("seq-cifar10", "der", 500, {"train.lr": 0.03, "der.alpha": 0.3}),
-    ("seq-cifar10", "derpp", 200, {"train.lr": 0.03, "derpp.alpha": 0.1, "derpp.beta": 0.5}),
-    ("seq-cifar10", "derpp", 500, {"derpp.alpha": 0.2, "derpp.beta": 0.5}),
-    ("seq-cifar10", "derpp", 5120, {"derpp.alpha": 0.1, "derpp.beta": 1.0}),
-    ("seq-cifar100", "icarl", 500, {"train.lr": 0.3}),
-    ("seq-cifar100", "derpp", 500, {"train.lr": 0.03, "derpp.alpha": 0.1, "derpp.beta": 0.5}),
-    ("seq-tinyimagenet", "finetune", 200, {"train.lr": 0.03, "train.epochs": 100}),
-    ("seq-tinyimagenet", "er", 200, {"train.lr": 0.1}),
-    ("seq-tinyimagenet", "er", 500, {"train.lr": 0.03}),
-    ("seq-tinyimagenet", "agem", 200, {"train.lr": 0.01}),
-    ("seq-tinyimagenet", "der", 200, {"train.lr": 0.03, "der.alpha": 0.1}),
-    ("seq-tinyimagenet", "derpp", 200, {"derpp.alpha": 0.1, "derpp.beta": 1.0}),
-    ("seq-tinyimagenet", "derpp", 500, {"derpp.alpha": 0.2, "derpp.beta": 0.5}),
-    ("seq-mnist", "er", 200, {"train.lr": 0.01, "train.batch": 10, "train.epochs": 1, "er.memory_batch": 10}),
-    ("seq-mnist", "er", 500, {"train.lr": 0.1}),
-    ("seq-mnist", "der", 500, {"train.lr": 0.03, "der.alpha": 1.0, "der.memory_batch": 128}),
+DATA = Path(__file__).parents[1] / "data"
+RULES = [
+    rule
+    for name in ("paper", "cpu", "smoke")
+    for rule in tomllib.loads(resources.files("gplasc.presets").joinpath(f"{name}.toml").read_text())["rule"]
 ]
+CONTRASTIVE = ("supcon", "co2l", "cila", "cclis")
 
 
-@pytest.mark.parametrize(("stream", "method", "buffer", "expected"), PUBLISHED)
-def test_published_settings(stream, method, buffer, expected):
-    resolved = resolve(stream, method, buffer=buffer, scale="paper")
-    flat = resolved.config.flat()
+def table(name):
+    return list(csv.DictReader((DATA / name).read_text(encoding="utf-8").splitlines()))
+
+
+def settings(stream, method, buffer=None, plugins=()):
+    return resolve(stream, method, plugins, buffer=buffer, scale="paper").config.flat()
+
+
+def in_mammoth(row):
+    """A row of Mammoth's list as our settings."""
+    stream = {"seq-tinyimg": "seq-tinyimagenet"}.get(row["dataset"], row["dataset"])
+    method = {"sgd": "finetune"}.get(row["model"], row["model"])
+    names = {
+        "lr": "train.lr",
+        "batch_size": "train.batch",
+        "n_epochs": "train.epochs",
+        "minibatch_size": f"{method}.memory_batch",
+        "alpha": f"{method}.alpha",
+        "beta": f"{method}.beta",
+        "gamma": "gem.margin",
+        "gss_minibatch_size": "gss.gradient_batch",
+    }
+    expected = {ours: float(row[theirs]) for theirs, ours in names.items() if row[theirs]}
+    return stream, method, int(row["buffer"]) if row["buffer"] else None, expected
+
+
+MAMMOTH = [in_mammoth(row) for row in table("mammoth_best_args.csv")]
+
+
+@pytest.mark.parametrize(("stream", "method", "buffer", "expected"), MAMMOTH)
+def test_best_settings_of_mammoth(stream, method, buffer, expected):
+    flat = settings(stream, method, buffer)
     assert {name: flat[name] for name in expected} == expected
-    assert flat["train.momentum"] == 0.0
-    assert flat["train.keep_optimizer"] is False
+
+
+@pytest.mark.parametrize("row", table("published_settings.csv"), ids=lambda row: row["setting"])
+def test_published_setting_and_its_source(row):
+    resolved = resolve(row["stream"], row["method"], scale="paper")
+    assert resolved.config.flat()[row["setting"]] == parse_value(row["value"])
+    source = resolved.sources[row["setting"]]
+    assert source == "default" or source.startswith(row["source"])
+
+
+@pytest.mark.parametrize("method", CONTRASTIVE)
+def test_the_search_space_of_the_paper_has_the_chosen_values(method):
+    names = {
+        "margin": "gplasc.margin",
+        "learning_rate": "train.lr",
+        "start_epochs": "train.first_epochs",
+        "epochs": "train.epochs",
+        "bsz": "train.batch",
+        "tau": f"{method}.temperature",
+    }
+    checked = 0
+    for row in table("hyperparameter_space.csv"):
+        if row["parameter"] not in names:  # the final lambda_distill is outside the paper's own space
+            continue
+        for dataset in row["dataset"].replace("seq-tinyimg", "seq-tinyimagenet").split("/"):
+            chosen = settings(dataset, method, plugins=("gplasc",))[names[row["parameter"]]]
+            assert chosen in [float(value) for value in row["values"].split(";")], (dataset, row["parameter"])
+            checked += 1
+    assert checked == 6 * 6
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["source"][:50])
+def test_every_rule_says_where_its_numbers_come_from(rule):
+    assert rule["source"].startswith(("GPLASC, ", "Co2L, ", "CCLIS, ", "Mammoth, ", "ours: "))
+
+
+def test_every_rule_sets_what_exists():
+    kinds = {
+        "data": Data,
+        "model": Model,
+        "train": Train,
+        "probe": Probe,
+        "gplasc": find_plugin("gplasc").Settings,
+    }
+    for rule in RULES:
+        for section, values in rule["set"].items():
+            if section != "buffer":
+                kind = kinds.get(section) or find_method(section).Settings
+                assert set(values) <= set(kind.model_fields), rule["source"]
+
+
+def test_gcr_has_the_settings_of_derpp():
+    for stream in ("seq-mnist", "seq-cifar10", "seq-cifar100", "seq-tinyimagenet"):
+        for buffer in (200, 500, 5120):
+            gcr, derpp = settings(stream, "gcr", buffer), settings(stream, "derpp", buffer)
+            for name in ("alpha", "beta", "memory_batch"):
+                assert gcr[f"gcr.{name}"] == derpp[f"derpp.{name}"]
+            assert gcr["train.lr"] == derpp["train.lr"]
 
 
 def test_the_default_buffer_has_the_settings_of_200():

@@ -1,4 +1,4 @@
-"""Learning rates as functions of the position in training."""
+"""The course of training: epochs and steps of each task, and the learning rate at every position."""
 
 from __future__ import annotations
 
@@ -20,18 +20,36 @@ def epochs_of(train: Train, task: int) -> int:
 
 
 def learning_rate(train: Train, lr: float, epoch: int, epochs: int, part: float) -> float:
-    """Return the learning rate in an epoch, counted from 0, of which ``part`` in [0, 1) is over.
+    """Return the learning rate at a position in the training of one task.
 
-    Warm-up is linear, step by step, toward the value that the cosine has when it ends; the cosine changes once an
-    epoch and counts epochs from 1, as in the code of SupCon and Co2L. A warm-up takes at most half of the epochs.
+    Warm-up is linear, step by step, toward the schedule's value at the end of the warm-up, which takes at most half
+    of the epochs. The cosine changes once an epoch and counts epochs from 1, as in the code of SupCon and Co2L.
+    "multistep" multiplies by ``lr_decay`` once for every milestone that is over, as torch's ``MultiStepLR`` does.
+
+    Args:
+        train: The settings of the schedule.
+        lr: The base learning rate; parameter groups may have their own.
+        epoch: The number of epochs that are over.
+        epochs: The number of epochs of this task.
+        part: The part of the present epoch that is over, in [0, 1).
+
+    Returns:
+        The learning rate.
     """
-    floor = lr * train.lr_decay**3 if train.schedule == "cosine" else lr
     warm = min(train.warmup_epochs, epochs // 2)
     if epoch < warm:
-        target = cosine(lr, floor, warm / epochs)
+        target = _scheduled(train, lr, warm, epochs)
         start = min(train.warmup_from, target)
         return start + (target - start) * (epoch + part) / warm
-    return cosine(lr, floor, (epoch + 1) / epochs)
+    return _scheduled(train, lr, epoch + 1, epochs)
+
+
+def _scheduled(train: Train, lr: float, epoch: int, epochs: int) -> float:
+    """Return the learning rate without warm-up in an epoch that is counted from 1."""
+    if train.schedule == "multistep":
+        return lr * train.lr_decay ** sum(epoch > milestone for milestone in train.milestones)
+    floor = lr * train.lr_decay**3 if train.schedule == "cosine" else lr
+    return cosine(lr, floor, epoch / epochs)
 
 
 def pool_sizes(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int]:

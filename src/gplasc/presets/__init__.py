@@ -26,7 +26,14 @@ class Rule(BaseModel):
     set: dict[str, Any]
 
     def matches(self, facts: Mapping[str, Iterable[str]]) -> bool:
-        """Tell whether each condition allows one of the values that hold; names may contain ``*``."""
+        """Tell whether the rule holds for a run.
+
+        Args:
+            facts: The values that hold for the run, by the name of the condition.
+
+        Returns:
+            True if every condition allows one of the values; patterns may contain ``*``.
+        """
         for name, allowed in self.when.items():
             patterns = allowed if isinstance(allowed, list) else [allowed]
             if not any(fnmatch.fnmatchcase(value, str(p)) for value in facts[name] for p in patterns):
@@ -53,6 +60,17 @@ def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
 def matching_rules(
     scale: str, *, stream: str, method: str, plugins: Iterable[str], buffer: int | None
 ) -> list[Rule]:
-    """Return the rules of a scale that hold for this run, weakest first."""
+    """Find the rules that hold for a run.
+
+    Args:
+        scale: The name of a scale.
+        stream: The name of the stream.
+        method: The name of the method.
+        plugins: The names of the plug-ins.
+        buffer: The number of remembered samples, or None if it was not given.
+
+    Returns:
+        The rules, weakest first.
+    """
     facts = {"stream": [stream], "method": [method], "plugin": list(plugins), "buffer": [str(buffer)]}
     return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]
