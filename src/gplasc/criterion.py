@@ -4,14 +4,14 @@ import copy
 import operator
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from gplasc import geometry, losses
-from gplasc.losses import inputs
-from gplasc.losses.region import POSITION_TARGETS, RANGE_FORMS, center_cosine, class_sizes
+from gplasc.losses import _inputs as inputs
+from gplasc.losses.region import PositionTarget, RangeForm, center_cosine, class_sizes
 
 __all__ = ["GPLASC"]
 
@@ -135,9 +135,9 @@ class GPLASC(nn.Module):
         for name in ("lambda_range", "lambda_position", "lambda_distill"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        inputs.require_choice("position_target", position_target, POSITION_TARGETS)
+        inputs.require_choice("position_target", position_target, get_args(PositionTarget))
         inputs.require_choice("position_dimensions", position_dimensions, ("sum", "mean"))
-        inputs.require_choice("range_form", range_form, RANGE_FORMS)
+        inputs.require_choice("range_form", range_form, get_args(RangeForm))
         inputs.require_choice("range_reduction", range_reduction, ("mean", "mean_active", "sum"))
         inputs.require_positive("student_temperature", student_temperature)
         inputs.require_positive("teacher_temperature", teacher_temperature)
