@@ -132,7 +132,8 @@ def nonnegative_frame(
 
     Non-negative features, such as pooled ReLU outputs, cannot reach a direction with negative entries. Non-negative
     rows are orthogonal exactly if no two are nonzero in the same column: each row here has its own random set of
-    columns, all with the same value. New rows take WIDTH_RULE
+    columns, all with the same value. New rows take 1 of 2 * num_points equal parts of the free columns each, so that
+    a frame can be extended; each extension leaves at least half of the free columns free, while there are enough.
 
     Args:
         num_points: The number of rows to return, those of `start` included.
