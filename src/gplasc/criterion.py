@@ -1,34 +1,45 @@
-"""GPLASC for somebody else's training loop: features and labels in, named loss terms out."""
+"""GPLASC as a criterion for any training loop: features and labels in, named loss terms out."""
 
-import copy
+import json
+import math
 import operator
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from gplasc import geometry, losses
-from gplasc.losses import inputs
-from gplasc.losses.region import POSITION_TARGETS, RANGE_FORMS, center_cosine, class_sizes
+from gplasc.losses import _inputs
+from gplasc.losses._inputs import DimensionReduction
+from gplasc.losses.region import PositionTarget, RangeForm, RangeReduction, center_cosine, class_sizes
 
-__all__ = ["GPLASC"]
+__all__ = ["GPLASC", "Distillation", "Frame"]
 
-DISTILLATIONS = ("mse", "ird", "projector")
+Frame = Literal["auto", "simplex", "orthonormal", "nonnegative"]
+"""The arrangement of the tasks' directions."""
+Distillation = Literal["mse", "ird", "projector"]
+"""The distance between past features and those of the previous model."""
+
+# Features count as non-negative if at most this share of their squared norm comes from negative entries.
+_NEGATIVE_SHARE = 0.1
+# Reading a value synchronizes any other device, so there the checks do so once in so many calls.
+_DEVICES_WITHOUT_SYNC = ("cpu",)
+_CHECK_EVERY = 100
+_SMALLEST_CENTER = 1e-3
 
 
 class GPLASC(nn.Module):
-    """Give every task its own region of the unit sphere, and keep old samples where they were.
+    """Adds three loss terms that place each task in its own region of the unit sphere.
 
-    Each task is assigned a vertex of a simplex frame. Three terms are added to whatever loss the loop has:
+    Each task has a direction, a row of a frame. The terms are returned by name and multiplied by their lambda; add them
+    to the loss of the training loop:
 
-    - "range" keeps different classes of the current task at cosine >= k, so the task's region stays small;
-    - "position" pulls the center of the current task's features to the task's vertex;
-    - "distill" keeps features of past samples where the previous model put them.
-
-    They come back by name, already multiplied by their lambda; add them to your own loss. A complete loop,
-    with the encoder's output before its last ReLU (see "What can go wrong"):
+    - "range" keeps different classes of the current task at cosine >= k, which limits the size of the region;
+    - "position" moves the center of the current task's features to the task's direction;
+    - "distill" keeps the features of past samples close to those of the previous model.
 
     >>> import copy, torch
     >>> from torch import nn
@@ -63,33 +74,61 @@ class GPLASC(nn.Module):
     >>> report["center_cosine"] > 0.9, abs(report["center_norm"] - report["target_norm"]) < 0.1
     (True, True)
 
-    **What to pass.** Either split the batch yourself, as above: `features`, `labels` are rows of the
-    current task, and `past_features`, `previous_features` are the same past samples (the same augmented
-    view) through the present and the previous model. Or pass one mixed batch and `past`, a boolean mask of
-    the rows that belong to earlier tasks (by label, not by where the sample came from: a replay memory also
-    holds current ones), with `previous_features` of all rows or of the past rows only. A mask costs one
-    synchronization a step on a GPU. Features are raw encoder outputs of any float type; `normalized=True`
-    says that they have unit rows already, and `gram` hands over their cosines.
+    **Batches.** Either split the batch, as above: `features` and `labels` are rows of the current task;
+    `past_features` and `previous_features` are features of the same past samples (the same augmented view) from the
+    current and the previous model. Or pass one mixed batch and `past`, a boolean mask of the rows whose label belongs
+    to an earlier task, with `previous_features` of all rows or of the past rows. A mask synchronizes a GPU once per
+    step. Features are raw encoder outputs of any float type.
 
-    **Class counts.** The threshold k depends on the number of classes of a task. Say it once: `num_classes`
-    here (one number, or one per task) or at the first call of a task, which is remembered. Otherwise the
-    largest number of classes seen together in a batch of the task stands in; it grows to the true number
-    and until then k is too low, never too high.
+    **Number of classes.** The threshold k depends on the number of classes of a task. Pass `num_classes` here or at the
+    first call for a task, which is stored. Otherwise the largest number of classes in one batch of the task is used; k
+    is then too low until a batch has all classes, never too high.
 
-    **Settings.** position_target: "scaled" (the length that fits k, so that all terms can vanish together),
-    "unit" (the paper's words), "cosine" (direction only). range_form: "hinge", "softplus", "leaky_relu",
-    "squared_hinge". distillation: "mse" (between unit features), "ird" (relations between past samples),
-    "projector" (raw features through an under-complete autoencoder; its parameters are this module's, give
-    them to the optimizer), "none", or a sum with weights such as {"mse": 1.0, "ird": 0.5}. The rest are the
-    reductions that the paper leaves open; see the functions in `gplasc.losses`. `seed` fixes the
-    orientation of the frame.
+    **Frames.** "simplex" is the published one: the largest angle between the tasks. It has negative entries, which
+    non-negative features (pooled ReLU outputs, the output of most backbones) cannot reach: their range term can be
+    identically zero, and the position term degrades the features. "nonnegative" has orthogonal directions with disjoint
+    supports, which they can reach. "orthonormal" is for signed features and a number of tasks that is not known.
+    "auto", the default, is "nonnegative" if less than a tenth of the squared norm of the first batch comes from
+    negative entries, and "simplex" otherwise. The first call reads the data for this; with
+    `torch.compile(fullgraph=True)` pass one of the other three. `extend` adds directions to any frame and moves none.
 
-    **What can go wrong.** Pooled ReLU features are never negative: no cosine is below 0, so with k <= 0 the
-    hinge is identically zero, and a vertex, which has negative coordinates, cannot be reached. That is
-    looked for at the first training batch of each task (inside torch.compile: at the next `report()`) and
-    warned about once. `report()` tells after any step what the terms see.
+    **Checks.** Lists, arrays and wrong shapes raise an error that names the argument. Features that are NaN or infinite
+    raise an error, and features that collapse (rows of zeros, a center of norm 0) cause a warning at the line that
+    called the criterion. On the CPU both are checked at each call; on other devices once in 100 calls and in
+    `report()`, so that the device is not synchronized at every step; in compiled code in `report()`.
 
-    The frame, the settings and the class counts are in `state_dict`; loading restores all of them.
+    **State.** `state_dict` holds tensors only, so safetensors can store it: the frame, the numbers of classes seen, the
+    projector, and under `_extra_state` the settings as UTF-8 JSON in a uint8 tensor. `load_state_dict` restores all of
+    them, the number of tasks included; only `feature_dim` and the projector must agree.
+
+    Args:
+        num_tasks: The number of tasks to prepare directions for.
+        feature_dim: The number of features.
+        margin: The share by which the squared radius of a region is reduced, in [0, 1).
+        lambda_range: The weight of the range term.
+        lambda_position: The weight of the position term.
+        lambda_distill: The weight of the distillation term.
+        num_classes: The number of classes per task, one number or one per task. Default: see above.
+        frame: The arrangement of the directions: "auto", "simplex", "orthonormal" or "nonnegative".
+        position_target: "scaled" has the norm that fits k, so that all terms can be 0 together; "unit" is as published;
+            "cosine" compares directions only.
+        position_dimensions: See `dimensions` of `gplasc.losses.position_loss`.
+        range_form: See `form` of `gplasc.losses.range_loss`.
+        range_reduction: See `reduction` of `gplasc.losses.range_loss`.
+        distillation: "mse" (between unit features), "ird" (relations between past samples), "projector" (raw features
+            through an autoencoder, whose parameters belong to this module: add them to the optimizer), "none", or
+            weights such as {"mse": 1.0, "ird": 0.5}.
+        distill_normalize: Whether "mse" normalizes the features.
+        student_temperature: The temperature of "ird" for the current model.
+        teacher_temperature: The temperature of "ird" for the previous model.
+        projector_code_dim: See `code_dim` of `gplasc.losses.FeatureProjector`.
+        projector_sigmoid: See `sigmoid` of `gplasc.losses.FeatureProjector`.
+        check_features: Whether to check for NaN, infinite and collapsed features.
+        seed: The seed of the orientation of the frame.
+
+    Raises:
+        TypeError: If a number that must be an integer is not.
+        ValueError: If a value is out of its range or an option is unknown.
     """
 
     vertices: Tensor
@@ -102,64 +141,69 @@ class GPLASC(nn.Module):
         *,
         margin: float = 0.1,
         lambda_range: float = 1.0,
-        lambda_position: float = 1.0,
+        lambda_position: float = 0.1,
         lambda_distill: float = 1.0,
         num_classes: int | Sequence[int] | None = None,
-        position_target: str = "scaled",
-        position_dimensions: str = "sum",
-        range_form: str = "hinge",
-        range_reduction: str = "mean",
-        distillation: str | Mapping[str, float] = "mse",
+        frame: Frame = "auto",
+        position_target: PositionTarget = "scaled",
+        position_dimensions: DimensionReduction = "sum",
+        range_form: RangeForm = "hinge",
+        range_reduction: RangeReduction = "mean",
+        distillation: Distillation | Literal["none"] | Mapping[str, float] = "mse",
         distill_normalize: bool = True,
         student_temperature: float = 0.2,
         teacher_temperature: float = 0.01,
         projector_code_dim: int | None = None,
         projector_sigmoid: bool = True,
+        check_features: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.num_tasks = num_tasks
-        self.feature_dim = feature_dim
+        self.num_tasks = _integer("num_tasks", num_tasks)
+        self.feature_dim = _integer("feature_dim", feature_dim)
         self.margin = margin
         self.lambda_range = lambda_range
         self.lambda_position = lambda_position
         self.lambda_distill = lambda_distill
-        self.position_target = position_target
-        self.position_dimensions = position_dimensions
-        self.range_form = range_form
-        self.range_reduction = range_reduction
-        self.distillation = _weights(distillation)
+        self.frame: Frame = frame
+        self.position_target: PositionTarget = position_target
+        self.position_dimensions: DimensionReduction = position_dimensions
+        self.range_form: RangeForm = range_form
+        self.range_reduction: RangeReduction = range_reduction
+        self.distillation = _distillation_weights(distillation)
         self.distill_normalize = distill_normalize
         self.student_temperature = student_temperature
         self.teacher_temperature = teacher_temperature
+        self.check_features = check_features
+        self.seed = seed
         for name in ("lambda_range", "lambda_position", "lambda_distill"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        inputs.require_choice("position_target", position_target, POSITION_TARGETS)
-        inputs.require_choice("position_dimensions", position_dimensions, ("sum", "mean"))
-        inputs.require_choice("range_form", range_form, RANGE_FORMS)
-        inputs.require_choice("range_reduction", range_reduction, ("mean", "mean_active", "sum"))
-        inputs.require_positive("student_temperature", student_temperature)
-        inputs.require_positive("teacher_temperature", teacher_temperature)
+        _inputs.require_choice("frame", frame, get_args(Frame))
+        _inputs.require_choice("position_target", position_target, get_args(PositionTarget))
+        _inputs.require_choice("position_dimensions", position_dimensions, get_args(DimensionReduction))
+        _inputs.require_choice("range_form", range_form, get_args(RangeForm))
+        _inputs.require_choice("range_reduction", range_reduction, get_args(RangeReduction))
+        _inputs.require_positive("student_temperature", student_temperature)
+        _inputs.require_positive("teacher_temperature", teacher_temperature)
 
         generator = torch.Generator().manual_seed(seed)
-        vertices = geometry.simplex_etf(num_tasks, feature_dim, generator=generator)
-        # None stands for the simplex's own angle, which is known exactly.
-        self.angle = geometry.smallest_angle(vertices) if feature_dim < num_tasks - 1 else None
-        typical = geometry.region(num_tasks, 2, margin, angle=self.angle)
-        self.class_counts = _class_counts(num_classes, num_tasks)
+        vertices, self.angle = _build_frame(frame, self.num_tasks, self.feature_dim, generator)
+        self.class_counts = _class_counts(num_classes, self.num_tasks)
         self.register_buffer("vertices", vertices.float())
-        self.register_buffer("classes_seen", torch.zeros(num_tasks, dtype=torch.int64))
+        self.register_buffer("classes_seen", torch.zeros(self.num_tasks, dtype=torch.int64))
         self.projector: losses.FeatureProjector | None = None
         if "projector" in self.distillation:
             self.projector = losses.FeatureProjector(
-                feature_dim, projector_code_dim, sigmoid=projector_sigmoid, generator=generator
+                self.feature_dim, projector_code_dim, sigmoid=projector_sigmoid, generator=generator
             )
         self._seen: dict[str, Tensor | float] = {}
         self._inspected: set[int] = set()
         self._uninspected: dict[int, Tensor] = {}
+        self._faults: Tensor | None = None
+        self._calls = 0
         self._warned: set[str] = set()
-        no_center = num_tasks > 1 and typical.center_norm < 1e-6
+        no_center = self.num_tasks > 1 and self._region(2).center_norm < 1e-6
         if no_center and lambda_position > 0 and position_target == "scaled":
             self._warn_once(
                 "origin",
@@ -180,22 +224,39 @@ class GPLASC(nn.Module):
         gram: Tensor | None = None,
         normalized: bool = False,
     ) -> dict[str, Tensor]:
-        """Return {"range", "position", "distill"}, tensors () multiplied by their lambda.
+        """Return the terms of one batch.
 
-        features: (N, feature_dim); labels: (N,) integers; task: 0 .. num_tasks - 1; num_classes: of this
-        task; past: (N,) bool, or past_features: (M, feature_dim); previous_features: (M, feature_dim), with
-        `past` also (N, feature_dim); gram: (N, N) cosines of the features. A term that has nothing to act
-        on is 0.
+        Args:
+            features: Features of shape (N, feature_dim).
+            labels: Integer labels of shape (N,).
+            task: The current task, in [0, num_tasks).
+            num_classes: The number of classes of this task.
+            past: A boolean mask of shape (N,) of the rows that belong to earlier tasks.
+            past_features: Features of past samples, shape (M, feature_dim), instead of `past`.
+            previous_features: Features of the past samples from the previous model, shape (M, feature_dim); with `past`
+                also (N, feature_dim).
+            gram: The cosines of `features` of shape (N, N), if they are known already.
+            normalized: Whether all features are unit rows already.
+
+        Returns:
+            {"range", "position", "distill"}, tensors of shape () multiplied by their lambda. A term without rows or
+            pairs is 0 and part of the graph.
+
+        Raises:
+            TypeError: If an argument is not a tensor of the right type.
+            ValueError: If shapes do not fit, the task has no direction, or features are NaN or infinite.
         """
         task = self._check_task(task)
         self._check_width("features", features)
-        inputs.require_labels(labels, len(features))
+        _inputs.require_labels(labels, len(features), "labels")
         if past is not None:
             if past_features is not None or gram is not None:
                 raise ValueError("past marks rows of features: leave out past_features and gram.")
-            inputs.require_mask("past", past, len(features))
-            if previous_features is not None and len(previous_features) == len(past):
-                previous_features = previous_features[past]
+            _inputs.require_mask("past", past, len(features))
+            if previous_features is not None:
+                self._check_width("previous_features", previous_features)
+                if len(previous_features) == len(past):
+                    previous_features = previous_features[past]
             past_features, features, labels = features[past], features[~past], labels[~past]
             if previous_features is None:
                 past_features = None
@@ -203,93 +264,190 @@ class GPLASC(nn.Module):
             raise ValueError("past_features and previous_features belong together: pass both or neither.")
         if num_classes is not None:
             self._remember_classes(task, num_classes)
-        with inputs.full_precision(features):
-            z = inputs.promote(features) if normalized else losses.unit_rows(features)
+        with _inputs.full_precision(features):
+            z = _inputs.promote(features) if normalized else losses.unit_rows(features)
+            if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
+                self._choose_frame(z)
             threshold, norm = self._threshold(labels, task)
             if self.training and task not in self._inspected and len(z) > 0:
                 if torch.compiler.is_compiling():
-                    # A compiled graph cannot wait for the answer; the next report does.
+                    # A compiled graph cannot read the value; the next report does.
                     self._uninspected[task] = z.detach().amin()
                 else:
                     self._inspect(z.detach().amin(), task)
-            return {
+            terms = {
                 "range": self._range(z, labels, threshold, gram),
                 "position": self._position(z, labels, task, norm),
                 "distill": self._distill(z, past_features, previous_features, normalized),
             }
+            if self.check_features and z.device.type != "meta":
+                self._check_features(z, past_features, previous_features)
+            return terms
+
+    def extend(self, num_tasks: int, *, num_classes: int | None = None) -> None:
+        """Add directions for further tasks. Those of the first tasks do not change.
+
+        The new directions are orthogonal to all others, so a frame has room for about `feature_dim` tasks. The smallest
+        angle between the tasks becomes 90 degrees: extending a simplex reduces the regions of later tasks slightly.
+
+        Args:
+            num_tasks: The new number of tasks.
+            num_classes: The number of classes of each further task. Default: stated or counted later.
+
+        Raises:
+            ValueError: If `num_tasks` is less than now, or the feature dimension has no room for it.
+        """
+        num_tasks = _integer("num_tasks", num_tasks)
+        more = num_tasks - self.num_tasks
+        if more < 0:
+            raise ValueError(f"num_tasks is {self.num_tasks} and can only grow, got {num_tasks}.")
+        if more == 0:
+            return
+        counts = _class_counts(num_classes, more)
+        generator = torch.Generator().manual_seed(self.seed + self.num_tasks)
+        if self.frame == "auto":  # no direction was used yet
+            vertices, self.angle = _build_frame("simplex", num_tasks, self.feature_dim, generator)
+        else:
+            build = geometry.nonnegative_frame if self.frame == "nonnegative" else geometry.orthonormal_frame
+            vertices = build(num_tasks, self.feature_dim, start=self.vertices, generator=generator)
+            self.angle = math.pi / 2
+        self.vertices = vertices.to(self.vertices)
+        self.classes_seen = torch.cat([self.classes_seen, self.classes_seen.new_zeros(more)])
+        self.class_counts = [*self.class_counts, *counts]
+        self.num_tasks = num_tasks
 
     def region(self, task: int) -> geometry.Region:
-        """Size of a task's region, for its class count stated or (which waits for the device) seen so far."""
+        """Return the size of the region of a task, for the number of classes stated or seen so far.
+
+        Args:
+            task: The task, in [0, num_tasks).
+
+        Returns:
+            The region.
+
+        Raises:
+            ValueError: If the task has no direction, or no class of it was seen.
+        """
         task = self._check_task(task)
         count = self.class_counts[task] or int(self.classes_seen[task])
         if count == 0:
             raise ValueError(
                 f"task {task} has no class count yet: pass num_classes, or call with a batch first."
             )
-        return geometry.region(self.num_tasks, count, self.margin, angle=self.angle)
+        return self._region(count)
 
     def report(self) -> dict[str, float]:
-        """What the terms saw in the last step, as numbers; only this call waits for the device.
+        """Return measurements of the last step. Only this method always synchronizes the device.
 
-        active_hinge_fraction: share of pairs of different classes below the threshold; center_norm and
-        center_cosine: length of the task's center, and its cosine to the vertex; threshold and
-        target_norm: what is asked for. Empty before the first step; entries whose lambda is 0 are left out.
+        Returns:
+            active_hinge_fraction, the share of pairs of different classes below the threshold; center_norm and
+            center_cosine, the norm of the task's center and its cosine to the direction; threshold and target_norm,
+            their targets. Empty before the first step; without the entries of terms whose lambda is 0.
         """
         while self._uninspected:
             task, lowest = self._uninspected.popitem()
             if task not in self._inspected:
                 self._inspect(lowest, task)
+        if self._faults is not None:
+            message = self._read_faults()
+            if message is not None:
+                self._warn_once("faults", message)
         return {name: float(value) for name, value in self._seen.items()}
 
     def load_report(self, report: Mapping[str, float]) -> None:
-        """Take back what `report` returned, so that a resumed run can still tell of the step before it."""
+        """Restore the measurements that `report` returned, for a run that is resumed.
+
+        Args:
+            report: The result of `report`.
+        """
         self._seen = dict(report)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """Settings and class counts, as plain values that torch.load(weights_only=True) accepts."""
-        return copy.deepcopy({name: getattr(self, name) for name in _SETTINGS})
+    def get_extra_state(self) -> Tensor:
+        """Return the settings and the numbers of classes as UTF-8 JSON in a uint8 tensor."""
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        return torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_extra_state` returned."""
-        for name in ("num_tasks", "feature_dim"):
-            if state[name] != getattr(self, name):
-                raise ValueError(
-                    f"the checkpoint has {name} {state[name]}, this object {getattr(self, name)}."
-                )
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore the result of `get_extra_state`.
+
+        Args:
+            state: UTF-8 JSON in a uint8 tensor.
+
+        Raises:
+            ValueError: If the state belongs to another feature dimension.
+        """
+        settings = json.loads(bytes(state.tolist()))
+        if settings["feature_dim"] != self.feature_dim:
+            raise ValueError(
+                f"the checkpoint has feature_dim {settings['feature_dim']}, this object {self.feature_dim}."
+            )
         for name in _SETTINGS:
-            setattr(self, name, copy.deepcopy(state[name]))
+            setattr(self, name, settings[name])
 
     def extra_repr(self) -> str:
         """Return the settings that differ between users."""
         return (
             f"num_tasks={self.num_tasks}, feature_dim={self.feature_dim}, margin={self.margin}, "
             f"lambda_range={self.lambda_range}, lambda_position={self.lambda_position}, "
-            f"lambda_distill={self.lambda_distill}, position_target={self.position_target!r}, "
-            f"range_form={self.range_form!r}, distillation={self.distillation}"
+            f"lambda_distill={self.lambda_distill}, frame={self.frame!r}, "
+            f"position_target={self.position_target!r}, range_form={self.range_form!r}, "
+            f"distillation={self.distillation}"
         )
 
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        # The state may have more or fewer tasks than this object was made for.
+        vertices = state_dict.get(f"{prefix}vertices")
+        if isinstance(vertices, Tensor) and vertices.shape[1:] == self.vertices.shape[1:]:
+            self.vertices = self.vertices.new_zeros(vertices.shape)
+            self.classes_seen = self.classes_seen.new_zeros(len(vertices))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there is nothing to separate; the other frames prepare for tasks to come."""
+        return self.num_tasks == 1 and self.frame in ("auto", "simplex")
+
+    def _region(self, count: int) -> geometry.Region:
+        num_tasks = self.num_tasks if self._alone else max(2, self.num_tasks)
+        return geometry.region(num_tasks, count, self.margin, angle=self.angle)
+
+    @torch.compiler.disable(  # type: ignore[untyped-decorator]
+        reason="the frame is chosen from the first batch; pass frame to compile the whole graph"
+    )
+    def _choose_frame(self, z: Tensor) -> None:
+        """Replace "auto" by the frame that suits the rows; synchronizes the device."""
+        z = z.detach()
+        total, negative = float(z.square().sum()), float(z.clamp(max=0).square().sum())
+        if not 0 < total < math.inf:  # zeros, or not finite: the choice waits for the next batch
+            return
+        self.frame = "nonnegative" if negative < _NEGATIVE_SHARE * total else "simplex"
+        if self.frame == "nonnegative":
+            generator = torch.Generator().manual_seed(self.seed)
+            vertices, self.angle = _build_frame(self.frame, self.num_tasks, self.feature_dim, generator)
+            self.vertices = vertices.to(self.vertices)
+
     def _threshold(self, labels: Tensor, task: int) -> tuple[float | Tensor, float | Tensor]:
-        """Threshold k and center norm of the task: numbers when the class count is stated, else tensors."""
+        """Return threshold k and center norm: numbers if the number of classes is stated, else tensors."""
         count = self.class_counts[task]
         if count is not None:
-            known = geometry.region(self.num_tasks, count, self.margin, angle=self.angle)
+            known = self._region(count)
             return known.k, known.center_norm
         present = (1 / class_sizes(labels).float()).sum().round().long()
         seen = torch.maximum(self.classes_seen[task], present)
         if self.training:
             self.classes_seen[task] = seen.detach()
-        if self.num_tasks == 1:
+        if self._alone:
             return -1.0, 0.0
-        # With C classes 1 - k = C / (C - 1) * radius ** 2, and the radius is the same for all C. Staying in
-        # tensors avoids asking the device for the count.
-        pair = geometry.region(self.num_tasks, 2, self.margin, angle=self.angle)
+        # With C classes 1 - k = C / (C - 1) * radius ** 2, and the radius is the same for all C. Tensors avoid
+        # synchronizing the device for the count.
+        pair = self._region(2)
         classes = seen.float()
         k = 1 - pair.radius**2 * classes / (classes - 1).clamp(min=1)
         several = seen > 1
         return torch.where(several, k, -1.0), torch.where(several, pair.center_norm, 1.0)
 
     def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor, gram: Tensor | None) -> Tensor:
-        if self.lambda_range == 0 or self.num_tasks == 1:
+        if self.lambda_range == 0 or self._alone:
             return z.sum() * 0.0
         terms = losses.range_terms(
             z, labels, threshold, form=self.range_form, reduction=self.range_reduction, gram=gram
@@ -299,7 +457,7 @@ class GPLASC(nn.Module):
         return self.lambda_range * terms.loss
 
     def _position(self, z: Tensor, labels: Tensor, task: int, norm: float | Tensor) -> Tensor:
-        if self.lambda_position == 0 or self.num_tasks == 1 or len(z) == 0:
+        if self.lambda_position == 0 or self._alone or len(z) == 0:
             return z.sum() * 0.0
         mean = losses.task_center(z, labels)
         vertex = self.vertices[task].to(mean.dtype)
@@ -338,6 +496,7 @@ class GPLASC(nn.Module):
 
     def _remember_classes(self, task: int, count: int) -> None:
         known = self.class_counts[task]
+        count = _integer("num_classes", count)
         if count < 1:
             raise ValueError(f"num_classes must be at least 1, got {count}.")
         if known is not None and known != count:
@@ -348,30 +507,78 @@ class GPLASC(nn.Module):
         self.class_counts[task] = count
 
     def _check_task(self, task: int) -> int:
-        task = operator.index(task)
+        task = _integer("task", task)
         if not 0 <= task < self.num_tasks:
             raise ValueError(
-                f"task {task} has no vertex: this object was made for tasks 0 to {self.num_tasks - 1}; make "
-                "it with a larger num_tasks (an over-estimate costs little)."
+                f"task {task} has no direction: there are tasks 0 to {self.num_tasks - 1}; call extend(num_tasks), or "
+                "create the criterion with a larger num_tasks."
             )
         return task
 
     def _check_width(self, name: str, features: Tensor) -> None:
-        inputs.require_rows(name, features)
+        _inputs.require_rows(name, features)
         if features.shape[1] != self.feature_dim:
             raise ValueError(
                 f"{name} must have shape (N, {self.feature_dim}), got {tuple(features.shape)}: "
                 "feature_dim is the width of the encoder's output."
             )
 
+    def _check_features(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> None:
+        """Raise an error for NaN and infinite features and warn about collapsed ones, without frequent syncs."""
+        faults = [z.new_zeros(())] * 5
+        for index, rows in enumerate((z, student, teacher)):
+            if rows is not None:
+                faults[index] = (~_inputs.promote(rows.detach()).sum().isfinite()).to(z.dtype)
+        if len(z) > 0:
+            # A row of zeros stays one when it is normalized.
+            faults[3] = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
+            center = self._seen.get("center_norm")
+            if isinstance(center, Tensor):
+                faults[4] = (center < _SMALLEST_CENTER).to(z.dtype)
+        found = torch.stack(faults)
+        if self._faults is not None:
+            found = torch.maximum(found, self._faults.to(found))
+        self._faults = found
+        if torch.compiler.is_compiling():
+            return
+        self._calls += 1
+        if z.device.type in _DEVICES_WITHOUT_SYNC or self._calls % _CHECK_EVERY == 0:
+            message = self._read_faults()
+            if message is not None:
+                raise ValueError(message)
+
+    def _read_faults(self) -> str | None:
+        """Warn about collapsed features; return a message about features that are not finite. Synchronizes."""
+        assert self._faults is not None
+        *broken, zeros, no_center = self._faults.tolist()
+        self._faults = None
+        names = ("features", "past_features", "previous_features")
+        wrong = [name for name, fault in zip(names, broken, strict=True) if fault]
+        if wrong:
+            return (
+                f"{' and '.join(wrong)} must be finite, but contain NaN or infinite values: lower the learning rate, "
+                "or check the inputs of the encoder."
+            )
+        if zeros >= 0.5 or no_center:
+            share = f"{zeros:.0%} of the rows are zero vectors" if zeros else "the center of the task is 0"
+            self._warn_once(
+                "collapse",
+                f"The features have collapsed: {share}. Such features get no useful gradient from the terms: lower "
+                'the learning rate or lambda_position, or pass frame="nonnegative" for ReLU features.',
+            )
+        return None
+
     def _inspect(self, lowest: Tensor, task: int) -> None:
-        """Warn when the terms cannot act on features whose smallest entry is `lowest`; waits for the device."""
+        """Warn if the terms cannot act on features whose smallest entry is `lowest`; synchronizes the device."""
         self._inspected.add(task)
-        if self.num_tasks == 1 or float(lowest) < 0:
+        if self._alone or not float(lowest) >= 0:
             return
         count = self.class_counts[task] or max(1, int(self.classes_seen[task]))
-        k = geometry.region(self.num_tasks, count, self.margin, angle=self.angle).k
-        advice = "use features that can be negative, for example the encoder's output before its last ReLU."
+        k = self._region(count).k
+        advice = (
+            'pass frame="nonnegative", or use features that can be negative, for example the encoder\'s output before '
+            "its last ReLU."
+        )
         if self.lambda_range > 0 and count > 1 and k <= 0 and self.range_form in ("hinge", "squared_hinge"):
             self._warn_once(
                 "range",
@@ -390,7 +597,7 @@ class GPLASC(nn.Module):
     def _warn_once(self, key: str, message: str) -> None:
         if key not in self._warned:
             self._warned.add(key)
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(message, stacklevel=_caller_level())
 
 
 _SETTINGS = (
@@ -400,6 +607,7 @@ _SETTINGS = (
     "lambda_range",
     "lambda_position",
     "lambda_distill",
+    "frame",
     "position_target",
     "position_dimensions",
     "range_form",
@@ -408,31 +616,64 @@ _SETTINGS = (
     "distill_normalize",
     "student_temperature",
     "teacher_temperature",
+    "check_features",
+    "seed",
     "angle",
     "class_counts",
 )
 
 
-def _weights(distillation: str | Mapping[str, float]) -> dict[str, float]:
-    """{"mse": 1.0} of "mse"; an empty dict of "none"; zero weights are dropped."""
+def _build_frame(
+    frame: Frame, num_tasks: int, dim: int, generator: torch.Generator
+) -> tuple[Tensor, float | None]:
+    """Return the directions (num_tasks, dim) and their smallest angle; None is the angle of the simplex."""
+    if frame == "orthonormal":
+        return geometry.orthonormal_frame(num_tasks, dim, generator=generator), math.pi / 2
+    if frame == "nonnegative":
+        return geometry.nonnegative_frame(num_tasks, dim, generator=generator), math.pi / 2
+    vertices = geometry.simplex_etf(num_tasks, dim, generator=generator)
+    return vertices, geometry.smallest_angle(vertices) if dim < num_tasks - 1 else None
+
+
+def _caller_level() -> int:
+    """Return the stacklevel, for a caller of this function, of the first frame outside this file and torch."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module != __name__ and module.partition(".")[0] != "torch":
+            break
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}.") from None
+
+
+def _distillation_weights(distillation: str | Mapping[str, float]) -> dict[str, float]:
+    """Return {"mse": 1.0} for "mse" and an empty dict for "none"; zero weights are dropped."""
     if distillation == "none":
         return {}
     weights = {distillation: 1.0} if isinstance(distillation, str) else dict(distillation)
     for name, weight in weights.items():
-        inputs.require_choice("distillation", name, DISTILLATIONS)
+        _inputs.require_choice("distillation", name, get_args(Distillation))
         if not weight >= 0:
             raise ValueError(f"the weight of distillation {name!r} must be 0 or more, got {weight}.")
     return {name: float(weight) for name, weight in weights.items() if weight > 0}
 
 
 def _class_counts(num_classes: int | Sequence[int] | None, num_tasks: int) -> list[int | None]:
-    """One count a task, None where it is not known yet."""
+    """Return one count per task, None where it is not known yet."""
     if num_classes is None:
         return [None] * num_tasks
-    counts = [num_classes] * num_tasks if isinstance(num_classes, int) else list(num_classes)
+    given = list(num_classes) if isinstance(num_classes, Sequence) else [num_classes] * num_tasks
+    counts = [_integer("num_classes", count) for count in given]
     if len(counts) != num_tasks or any(count < 1 for count in counts):
         raise ValueError(
-            f"num_classes must be one number, or {num_tasks} numbers (one a task), all at least 1, "
+            f"num_classes must be one number, or {num_tasks} numbers (one per task), all at least 1, "
             f"got {num_classes}."
         )
-    return [int(count) for count in counts]
+    return [*counts]

@@ -1,8 +1,8 @@
-"""The geometry behind GPLASC: where task regions lie on the sphere and how large they may be.
+"""The geometry of GPLASC: the directions of the tasks on the unit sphere and the size of their regions.
 
-A task owns a cap of the unit sphere. The caps' centers are the vertices of a simplex equiangular tight frame
-(the best spread that points can have); inside a cap the class means form a regular simplex with pairwise
-cosine k. Everything here is plain numbers and float64 tensors, without a network.
+Each task has a region, a spherical cap. The centers of the caps are the rows of a frame: by default the vertices of a
+simplex equiangular tight frame (ETF). Inside a cap the class means form a regular simplex with pairwise cosine k.
+All functions work on numbers and float64 tensors, without a network.
 """
 
 import math
@@ -12,19 +12,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Region", "region", "simplex_etf", "smallest_angle", "supcon_lower_bound"]
+__all__ = [
+    "Region",
+    "nonnegative_frame",
+    "orthonormal_frame",
+    "region",
+    "simplex_etf",
+    "smallest_angle",
+    "supcon_lower_bound",
+]
 
 
 @dataclass(frozen=True)
 class Region:
-    """The cap of one task; angles in radians.
+    """The cap of one task. Angles are in radians.
 
-    k_min: smallest threshold at which neighboring caps touch without overlapping (margin 0).
-    k: threshold for the cosine between classes of the task; -1 switches the hinge off.
-    radius: distance of the class means from their common center, `sqrt((1 - margin)) * sin(angle / 2)`.
-    center_norm: length of that center, `sqrt(1 - radius ** 2)`.
-    half_angle: angle between the cap's axis and a class mean, `arcsin(radius)`.
-    gap: angle left free between neighboring caps.
+    Attributes:
+        k_min: The smallest threshold at which neighboring caps touch without overlapping (margin 0).
+        k: The threshold for the cosine between classes of the task; -1 disables the hinge.
+        radius: The distance of the class means from their center, `sqrt((1 - margin)) * sin(angle / 2)`.
+        center_norm: The norm of that center, `sqrt(1 - radius ** 2)`.
+        half_angle: The angle between the axis of the cap and a class mean, `arcsin(radius)`.
+        gap: The angle between neighboring caps.
     """
 
     k_min: float
@@ -36,23 +45,30 @@ class Region:
 
 
 def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None = None) -> Tensor:
-    """Return the vertices of a regular simplex in a random orientation: (num_points, dim) float64 unit rows.
+    """Return the vertices of a regular simplex in a random orientation.
 
-    The rows sum to zero and have pairwise cosine -1/(num_points - 1); dim >= num_points - 1 suffices, because
-    the simplex is built inside the hyperplane it spans. One point is a random unit vector. With fewer
-    dimensions no simplex exists: the rows are then spread so that their smallest angle is largest
-    (exact up to 2 * dim points and on the circle, numerical beyond), and a warning says so.
+    The rows sum to zero and have pairwise cosine -1 / (num_points - 1). This needs `dim >= num_points - 1`. With fewer
+    dimensions no simplex exists: the rows are then placed so that the smallest angle between them is as large as
+    possible (exact up to 2 * dim points and for dim 2, numerical otherwise), and a warning is issued. A single point
+    is a random unit vector.
 
-    The orientation comes from `generator` (a CPU generator); without one it is the same at every call.
+    Args:
+        num_points: The number of vertices.
+        dim: The number of dimensions.
+        generator: A CPU generator for the orientation. Default: a new one with seed 0, so that all calls return the
+            same orientation.
+
+    Returns:
+        Unit rows of shape (num_points, dim), float64.
+
+    Raises:
+        ValueError: If `num_points` or `dim` is less than 1.
 
     >>> points = simplex_etf(4, 3)
     >>> bool(torch.allclose(points @ points.T, torch.full((4, 4), -1 / 3).double().fill_diagonal_(1)))
     True
     """
-    if num_points < 1 or dim < 1:
-        raise ValueError(
-            f"simplex_etf needs at least one point and one dimension, got {num_points} and {dim}."
-        )
+    _require_size(num_points, dim)
     if generator is None:
         generator = torch.Generator().manual_seed(0)
     if num_points == 1:
@@ -68,10 +84,102 @@ def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None 
     return _spread_points(num_points, dim, generator)
 
 
+def orthonormal_frame(
+    num_points: int, dim: int, *, start: Tensor | None = None, generator: torch.Generator | None = None
+) -> Tensor:
+    """Return random orthonormal rows, or extend given rows by rows that are orthogonal to all others.
+
+    A simplex of K points cannot get another point without moving the K; an orthonormal frame can, up to `dim` points.
+    The cost is a smaller angle between the rows, 90 degrees instead of arccos(-1 / (K - 1)).
+
+    Args:
+        num_points: The number of rows to return, those of `start` included.
+        dim: The number of dimensions.
+        start: Unit rows of shape (S, dim) with S <= num_points that come first and are returned unchanged.
+        generator: A CPU generator. Default: a new one with seed 0.
+
+    Returns:
+        Unit rows of shape (num_points, dim), float64.
+
+    Raises:
+        ValueError: If `dim` dimensions have no room for so many rows.
+
+    >>> two = orthonormal_frame(2, 3)
+    >>> three = orthonormal_frame(3, 3, start=two)
+    >>> torch.equal(three[:2], two), bool(torch.allclose(three @ three.T, torch.eye(3).double()))
+    (True, True)
+    """
+    _require_size(num_points, dim)
+    start, generator = _start_rows(start, num_points, dim, generator)
+    basis = torch.linalg.svd(start, full_matrices=False)
+    basis = basis.Vh[basis.S > 1e-6]
+    missing = num_points - len(start)
+    if missing > dim - len(basis):
+        raise ValueError(
+            f"{dim} dimensions have room for {dim - len(basis)} more orthogonal rows beside the {len(start)} given, "
+            f"not for {missing}: use features of more dimensions."
+        )
+    gaussian = torch.randn(missing, dim, dtype=torch.float64, generator=generator)
+    for _ in range(2):  # the second pass removes the rounding error of the first
+        gaussian = torch.linalg.qr((gaussian - gaussian @ basis.T @ basis).T)[0].T
+    return torch.cat([start, gaussian])
+
+
+def nonnegative_frame(
+    num_points: int, dim: int, *, start: Tensor | None = None, generator: torch.Generator | None = None
+) -> Tensor:
+    """Return orthonormal rows without negative entries, or extend given ones.
+
+    Non-negative features, such as pooled ReLU outputs, cannot reach a direction with negative entries. Non-negative
+    rows are orthogonal exactly if no two are nonzero in the same column: each row here has its own random set of
+    columns, all with the same value. New rows take 1 of 2 * num_points equal parts of the free columns each, so that
+    a frame can be extended; each extension leaves at least half of the free columns free, while there are enough.
+
+    Args:
+        num_points: The number of rows to return, those of `start` included.
+        dim: The number of dimensions.
+        start: Unit rows of shape (S, dim) with S <= num_points that come first and are returned unchanged.
+        generator: A CPU generator. Default: a new one with seed 0.
+
+    Returns:
+        Unit rows of shape (num_points, dim), float64.
+
+    Raises:
+        ValueError: If fewer columns are free than rows are missing.
+
+    >>> rows = nonnegative_frame(2, 8)
+    >>> bool((rows >= 0).all()), bool(torch.allclose(rows @ rows.T, torch.eye(2).double()))
+    (True, True)
+    """
+    _require_size(num_points, dim)
+    start, generator = _start_rows(start, num_points, dim, generator)
+    missing = num_points - len(start)
+    free = (start == 0).all(dim=0).nonzero().flatten()
+    if missing > len(free):
+        raise ValueError(
+            f"{len(free)} of {dim} dimensions are free, {missing} more rows need at least one each: use features of "
+            "more dimensions."
+        )
+    width = max(1, len(free) // (2 * num_points))
+    columns = free[torch.randperm(len(free), generator=generator)][: missing * width].reshape(missing, width)
+    rows = torch.zeros(missing, dim, dtype=torch.float64).scatter_(1, columns, width**-0.5)
+    return torch.cat([start, rows])
+
+
 def smallest_angle(points: Tensor) -> float:
-    """Smallest angle, in radians, between two of the unit rows of `points` (K, d); pi for a single row."""
+    """Return the smallest angle between two rows.
+
+    Args:
+        points: Unit rows of shape (K, D), K >= 1.
+
+    Returns:
+        The angle in radians; pi for a single row.
+
+    Raises:
+        ValueError: If `points` is not a matrix with at least one row.
+    """
     if points.ndim != 2 or len(points) == 0:
-        raise ValueError(f"points must have shape (K, d) with K >= 1, got {tuple(points.shape)}.")
+        raise ValueError(f"points must have shape (K, D) with K >= 1, got {tuple(points.shape)}.")
     if len(points) == 1:
         return math.pi
     # arccos loses half of the digits near 0 and pi; half the chord does not near 0, where it matters.
@@ -80,16 +188,25 @@ def smallest_angle(points: Tensor) -> float:
 
 
 def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | None = None) -> Region:
-    """Size of the cap of a task with `num_classes` classes among `num_tasks` tasks.
+    """Return the size of the region of a task.
 
         k_min = 1 - C / (C - 1) * sin(angle / 2) ** 2,    k = k_min + margin * (1 - k_min),    C = num_classes
 
-    `margin` in [0, 1) is the share by which the squared radius shrinks; 0 lets neighboring caps touch.
-    `angle` is the smallest angle between the centers; by default the simplex's, arccos(-1 / (num_tasks - 1)).
+    Tasks with different numbers of classes have the same radius, center norm and half angle; only k differs. A single
+    task has no neighbors: k is -1 (no hinge), the cap is a half sphere and the gap is 0. A single class has no pairs:
+    k is -1, and the cap is a point (radius 0, center norm 1).
 
-    One task has no neighbors: k is -1 (no hinge), the cap is a half sphere, and the gap is 0. One class has
-    no pairs: k is -1, and the cap is a point (radius 0, center norm 1). Tasks of different class counts share
-    radius, center norm and half angle; only k differs.
+    Args:
+        num_tasks: The number of tasks.
+        num_classes: The number of classes of this task.
+        margin: The share by which the squared radius is reduced, in [0, 1). With 0 neighboring caps touch.
+        angle: The smallest angle between two centers. Default: that of the simplex, arccos(-1 / (num_tasks - 1)).
+
+    Returns:
+        The region.
+
+    Raises:
+        ValueError: If a number is out of its range.
 
     >>> round(region(5, 2, 0.15).k, 4), round(region(5, 2, 0.15).center_norm, 4)
     (-0.0625, 0.6847)
@@ -132,16 +249,28 @@ def supcon_lower_bound(
     temperature: float = 1.0,
     sphere_radius: float = 1.0,
 ) -> float:
-    """Smallest supervised contrastive loss, summed over the anchors of one balanced batch, under cosine >= k.
+    """Return the smallest sum of supervised contrastive losses over one balanced batch with all cosines >= k.
 
-    For C classes of l rows each, B = C * l rows on a sphere of radius r, all pairs of different classes
-    at cosine at least k:
+    For C classes of l rows each, B = C * l rows on a sphere of radius r, and all pairs of different classes with a
+    cosine of at least k:
 
         sum_i loss_i >= B * log(l - 1 + (B - l) * exp(-(1 - k) * r ** 2 / temperature))
 
-    with equality exactly when every class is one point and all pairs of classes have cosine k (which needs
-    C dimensions, or C - 1 at the smallest k). Divide by B for the mean. A k below -1/(C - 1), the default,
-    is an inactive constraint and counts as that value. With one row per class no anchor has a positive: 0.
+    Equality holds exactly if all rows of a class are equal and all pairs of classes have cosine k (this needs C
+    dimensions, or C - 1 for the smallest k). With one row per class no anchor has a positive, and the sum is 0.
+
+    Args:
+        num_classes: The number of classes C.
+        rows_per_class: The number of rows l of each class.
+        k: The lower bound of the cosines. Default, and for values below it: -1 / (C - 1), no constraint.
+        temperature: The temperature of the loss.
+        sphere_radius: The norm r of the rows.
+
+    Returns:
+        The lower bound of the sum over the B anchors. Divide by B for the mean.
+
+    Raises:
+        ValueError: If a number is out of its range.
 
     >>> round(supcon_lower_bound(3, 2, temperature=1.0), 4)
     3.8275
@@ -165,6 +294,21 @@ def supcon_lower_bound(
     negatives = math.log(rows - rows_per_class) - (1 - k) * sphere_radius**2 / temperature
     high, low = max(positives, negatives), min(positives, negatives)
     return rows * (high + math.log1p(math.exp(low - high)))
+
+
+def _require_size(num_points: int, dim: int) -> None:
+    if num_points < 1 or dim < 1:
+        raise ValueError(f"a frame needs at least one point and one dimension, got {num_points} and {dim}.")
+
+
+def _start_rows(
+    start: Tensor | None, num_points: int, dim: int, generator: torch.Generator | None
+) -> tuple[Tensor, torch.Generator]:
+    """Return the given rows (S, dim), or none, as float64 on the CPU, and the generator or the default one."""
+    start = torch.zeros(0, dim) if start is None else start.detach().cpu()
+    if start.ndim != 2 or start.shape[1] != dim or len(start) > num_points:
+        raise ValueError(f"start must have shape (S, {dim}), S <= {num_points}, got {tuple(start.shape)}.")
+    return start.double(), torch.Generator().manual_seed(0) if generator is None else generator
 
 
 def _rotation(dim: int, columns: int, generator: torch.Generator) -> Tensor:

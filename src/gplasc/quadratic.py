@@ -1,4 +1,4 @@
-"""Small quadratic programs with non-negative unknowns: GEM's dual and the weights of a coreset."""
+"""Small quadratic programs with non-negative variables: the dual problem of GEM and the weights of a coreset."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from torch import Tensor
 
 
 def minimize_non_negative(matrix: Tensor, linear: Tensor) -> Tensor:
-    """Minimize ``w' P w / 2 - b' w`` over w >= 0: positive definite (K, K) and (K,) to (K,), float64.
+    """Minimize ``w' P w / 2 - b' w`` over w >= 0.
 
-    With P = L L' this is ``|| L' w - L^-1 b ||^2 / 2`` up to a constant: least squares with non-negative unknowns,
-    which an active-set method (scipy.optimize.nnls) solves exactly in finitely many steps.
+    With P = L L' this is ``|| L' w - L^-1 b ||^2 / 2`` up to a constant: non-negative least squares, which an
+    active-set method (scipy.optimize.nnls) solves exactly in finitely many steps.
+
+    Args:
+        matrix: P, positive definite, shape (K, K).
+        linear: b, shape (K,).
+
+    Returns:
+        w, shape (K,), float64.
     """
     factor = torch.linalg.cholesky(matrix.double())
     linear = linear.double().unsqueeze(1)
     free = torch.cholesky_solve(linear, factor).squeeze(1)
-    if bool((free >= 0).all()):  # then the constraint does not bite
+    if bool((free >= 0).all()):  # the constraint is inactive
         return free
     from scipy.optimize import nnls
 

@@ -1,10 +1,11 @@
 import dataclasses
+import json
 
 import pytest
 import torch
 
 from gplasc.evaluation.accuracy import accuracy_rows, class_il, task_il
-from gplasc.evaluation.geometry import class_means, diagnose
+from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
 from gplasc.evaluation.metrics import forgetting, forgetting_nonnegative, summarize
 from gplasc.geometry import region, simplex_etf
 
@@ -63,6 +64,8 @@ def test_geometry_of_a_perfect_arrangement():
     assert found["radius"] == pytest.approx([wanted.radius] * 3)
     assert found["vertex_cosine"] == pytest.approx([1.0] * 3)
     assert found["center_cosines"][0][1] == pytest.approx(found["etf_cosine"]) == pytest.approx(-0.5)
+    assert found["center_cosine_mean"] == pytest.approx(-0.5)
+    assert found["center_cosine_max"] == pytest.approx(-0.5)
     assert found["drift"] == pytest.approx([0.0] * 3)
     assert found["pairs_below_threshold"] == 0.0
 
@@ -70,3 +73,21 @@ def test_geometry_of_a_perfect_arrangement():
 def test_class_means():
     z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
     assert class_means(z, torch.tensor([4, 5, 5]), range(4, 6)).tolist() == [[1.0, 0.0], [0.0, 2.0]]
+
+
+def test_the_entries_of_a_run_grow_with_the_square_of_the_tasks():
+    generator = torch.Generator().manual_seed(0)
+    means = [torch.randn(2, 6, generator=generator) for _ in range(40)]
+    history: list[dict[str, object]] = []
+    sizes = {}
+    for count in range(1, 41):
+        append_diagnosis(history, diagnose(means[:count], means[:count]))
+        sizes[count] = len(json.dumps(history))
+    assert sizes[40] < 4.5 * sizes[20]
+    assert len(history[-1]["center_cosines"]) == 40
+    assert not any("center_cosines" in entry for entry in history[:-1])
+    assert history[0]["center_cosine_mean"] is history[0]["center_cosine_max"] is None
+    centers = [m.mean(0) / m.mean(0).norm() for m in means[:3]]
+    cosines = [float(a @ b) for i, a in enumerate(centers) for b in centers[:i]]
+    assert history[2]["center_cosine_mean"] == pytest.approx(sum(cosines) / 3)
+    assert history[2]["center_cosine_max"] == pytest.approx(max(cosines))

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gplasc.losses import check_unit_rows, inputs, supcon, unit_rows
+from gplasc.losses import _inputs, check_unit_rows, supcon, unit_rows
 
 
 @given(seed=st.integers(0, 1000), scale=st.floats(1e-6, 1e6))
@@ -42,21 +42,21 @@ def test_rows_of_wrong_length_are_named():
         check_unit_rows(torch.tensor([[1.0, 0.0], [0.5, 0.0]]), "features")
 
 
-def test_other_devices_are_asked_once_for_each_loss(monkeypatch):
-    """A device that is not the CPU must not be waited for at every step."""
-    asked = []
-    monkeypatch.setattr(inputs, "check_unit_rows", lambda z, name: asked.append(name))
-    monkeypatch.setattr(inputs, "_asked", set())
+def test_other_devices_are_checked_once_for_each_loss(monkeypatch):
+    """A device other than the CPU must not be synchronized at every step."""
+    checked = []
+    monkeypatch.setattr(_inputs, "check_unit_rows", lambda z, name: checked.append(name))
+    monkeypatch.setattr(_inputs, "_checked", set())
 
     class Elsewhere:
         device = torch.device("cuda")
 
     for _ in range(3):
-        inputs.require_unit_rows("supcon", "z", Elsewhere())
-        inputs.require_unit_rows("range_loss", "z", Elsewhere())
-    assert asked == ["z", "z"]
-    inputs.require_unit_rows("supcon", "z", torch.empty(2, 2, device="meta"))
-    assert len(asked) == 2
+        _inputs.require_unit_rows("supcon", "z", Elsewhere())
+        _inputs.require_unit_rows("range_loss", "z", Elsewhere())
+    assert checked == ["z", "z"]
+    _inputs.require_unit_rows("supcon", "z", torch.empty(2, 2, device="meta"))
+    assert len(checked) == 2
 
 
 def test_shapes_and_types_are_checked_without_data():
@@ -65,3 +65,11 @@ def test_shapes_and_types_are_checked_without_data():
     assert supcon(z, y, temperature=0.1).shape == ()
     with pytest.raises(ValueError, match="y must have shape"):
         supcon(z, y[:3], temperature=0.1)
+
+
+@pytest.mark.parametrize("value", [[[1.0, 0.0]], torch.eye(2).numpy(), None, 3.0])
+def test_what_is_no_tensor_is_named_with_its_type(value):
+    with pytest.raises(TypeError, match=r"features must be a torch\.Tensor, got [\w.]+: convert it"):
+        unit_rows(value)
+    with pytest.raises(TypeError, match=r"y must be a torch\.Tensor, got [\w.]+: convert it"):
+        supcon(torch.eye(2), value, temperature=0.1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gplasc.losses import range_loss, relation_distillation, rows, shared_gram, supcon, unit_rows
+from gplasc.losses import _rows, range_loss, relation_distillation, shared_gram, supcon, unit_rows
 
 
 def batch(size: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -39,7 +39,7 @@ def test_large_batches_are_taken_in_blocks_on_their_own(name, monkeypatch):
     z, old, y = batch(128, 8)
     plain = LOSSES[name](z, old, y)
     (expected,) = torch.autograd.grad(plain, z)
-    monkeypatch.setattr(rows, "PAIRS_AT_ONCE", 1000)
+    monkeypatch.setattr(_rows, "PAIRS_PER_BLOCK", 1000)
     shapes = []
     original = torch.Tensor.__matmul__
 
@@ -77,9 +77,9 @@ def test_the_shared_gram_matrix_is_left_out_for_large_batches(monkeypatch):
     assert torch.allclose(shared_gram(z), z @ z.T)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert shared_gram(z.bfloat16()).dtype == torch.float32
-    monkeypatch.setattr(rows, "PAIRS_AT_ONCE", 64 * 64 - 1)
+    monkeypatch.setattr(_rows, "PAIRS_PER_BLOCK", 64 * 64 - 1)
     assert shared_gram(z) is None
-    assert rows.rows_at_once(10**9) == 1
+    assert _rows.rows_per_block(10**9) == 1
 
 
 # The compiler itself instantiates the class of an autograd function and looks at `grad` while it traces.

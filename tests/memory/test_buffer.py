@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gplasc.memory import Buffer
-from gplasc.memory.balanced import balanced_update, new_quotas, old_quotas, random_choice
+from gplasc.memory.balanced import _new_quotas, _old_quotas, balanced_update, random_choice
 
 
 def rows(labels):
@@ -53,13 +53,13 @@ def test_state_round_trip():
 
 def test_old_quotas_are_right_on_average():
     generator = torch.Generator().manual_seed(0)
-    drawn = [sum(old_quotas(3, 50, 6, generator)) for _ in range(2000)]
+    drawn = [sum(_old_quotas(3, 50, 6, generator)) for _ in range(2000)]
     assert abs(sum(drawn) / len(drawn) - 50 * 3 / 4) < 0.2
 
 
 @pytest.mark.parametrize(("rest", "classes"), [(100, 3), (7, 2), (1, 4), (0, 2)])
 def test_new_quotas_are_exact_and_equal(rest, classes):
-    quotas = new_quotas(rest, classes)
+    quotas = _new_quotas(rest, classes)
     assert sum(quotas) == rest
     assert max(quotas) - min(quotas) <= 1
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from gplasc.memory.coreset import class_budgets, last_layer_gram, matching_pursuit, select_coreset
+from gplasc.memory.coreset import _class_budgets, _last_layer_gram, _matching_pursuit, select_coreset
 
 
 def test_gram_equals_that_of_autograd():
@@ -19,7 +19,7 @@ def test_gram_equals_that_of_autograd():
         rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(layer.parameters()))]))
     gradients = torch.stack(rows)
     errors = layer(features).softmax(1).detach() - nn.functional.one_hot(y, 3)
-    assert torch.allclose(last_layer_gram(errors, features), gradients @ gradients.T, atol=1e-12)
+    assert torch.allclose(_last_layer_gram(errors, features), gradients @ gradients.T, atol=1e-12)
 
 
 def test_recovers_an_exact_sparse_combination():
@@ -28,7 +28,7 @@ def test_recovers_an_exact_sparse_combination():
     weights = torch.zeros(40, dtype=torch.float64)
     weights[[3, 17, 28]] = torch.tensor([2.0, 0.7, 1.3], dtype=torch.float64)
     target = weights @ vectors
-    index, found = matching_pursuit(vectors @ vectors.T, vectors @ target, 10)
+    index, found = _matching_pursuit(vectors @ vectors.T, vectors @ target, 10)
     # What is left after three steps is rounding: whatever is taken on top has no weight to speak of.
     recovered = torch.zeros(40, dtype=torch.float64)
     recovered[index] = found
@@ -40,7 +40,7 @@ def test_weights_are_non_negative_and_fit_as_well_as_projected_descent():
     generator = torch.Generator().manual_seed(2)
     vectors = torch.randn(12, 6, generator=generator).double()
     target = torch.randn(6, generator=generator).double()
-    index, found = matching_pursuit(vectors @ vectors.T, vectors @ target, 12, ridge=0.1)
+    index, found = _matching_pursuit(vectors @ vectors.T, vectors @ target, 12, ridge=0.1)
     assert (found > 0).all()
     chosen = vectors[index]
     slow = torch.zeros(len(index), dtype=torch.float64)
@@ -51,13 +51,13 @@ def test_weights_are_non_negative_and_fit_as_well_as_projected_descent():
 
 def test_stops_when_nothing_helps():
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    index, _ = matching_pursuit(vectors @ vectors.T, vectors @ torch.tensor([-1.0, -2.0]), 2)
+    index, _ = _matching_pursuit(vectors @ vectors.T, vectors @ torch.tensor([-1.0, -2.0]), 2)
     assert len(index) == 0
 
 
 def test_equal_vectors_do_not_break_it():
     vectors = torch.ones(5, 3)
-    index, found = matching_pursuit(vectors @ vectors.T, vectors @ torch.full((3,), 4.0), 5)
+    index, found = _matching_pursuit(vectors @ vectors.T, vectors @ torch.full((3,), 4.0), 5)
     assert float(found.sum()) == pytest.approx(4.0, rel=1e-4)
     assert len(index) >= 1
 
@@ -65,7 +65,7 @@ def test_equal_vectors_do_not_break_it():
 @given(st.lists(st.integers(1, 50) | st.integers(1, 3), min_size=1, max_size=8), st.integers(0, 60))
 def test_budgets_are_exact_and_leave_no_class_out_while_they_last(sizes, budget):
     counts = torch.tensor(sizes)
-    given_out = class_budgets(counts, budget)
+    given_out = _class_budgets(counts, budget)
     assert int(given_out.sum()) == min(budget, sum(sizes))
     assert (given_out <= counts).all()
     assert (given_out >= 0).all()

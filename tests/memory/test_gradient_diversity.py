@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from gplasc.memory.gradient_diversity import (
+    _sample_gradients,
     diverse_slots,
     gradient_products,
-    sample_gradients,
     similarity_scores,
 )
 from gplasc.models import LinearClassifier, Network, ProjectionHead, build_encoder
@@ -47,7 +47,7 @@ def one_by_one(network, x, y):
 
 def test_gradients_equal_one_backward_pass_a_sample(network, batch):
     expected = one_by_one(network, *batch)
-    assert torch.allclose(sample_gradients(network, *batch), expected, atol=1e-6)
+    assert torch.allclose(_sample_gradients(network, *batch), expected, atol=1e-6)
     products = gradient_products(network, *batch)
     assert torch.allclose(products, expected @ expected.T, rtol=1e-4, atol=1e-6)
 
@@ -94,7 +94,7 @@ def test_products_of_a_network_with_other_layers(batch):
 
 def test_the_network_is_left_as_it_was(network, batch):
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    sample_gradients(network, *batch)
+    _sample_gradients(network, *batch)
     gradient_products(network, *batch)
     assert network.training
     assert all(p.grad is None for p in network.parameters())

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gplasc.memory.per_task import equal_shares, rank_within, surplus
+from gplasc.memory.per_task import _rank_within, equal_shares, surplus
 
 
 @given(st.integers(0, 300), st.integers(1, 40))
@@ -18,7 +18,7 @@ def test_shares_are_equal_exact_and_never_grow(total, count):
 @given(st.lists(st.integers(0, 5), max_size=40))
 def test_ranks_count_earlier_rows_of_the_group(groups):
     group = torch.tensor(groups, dtype=torch.long)
-    assert rank_within(group).tolist() == [groups[:i].count(groups[i]) for i in range(len(groups))]
+    assert _rank_within(group).tolist() == [groups[:i].count(groups[i]) for i in range(len(groups))]
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.lists(st.integers(0, 6), min_size=4, max_size=4))

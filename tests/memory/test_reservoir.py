@@ -3,7 +3,7 @@
 import torch
 
 from gplasc.memory import Buffer
-from gplasc.memory.reservoir import offer, reservoir_slots
+from gplasc.memory.reservoir import _reservoir_slots, offer
 
 
 def one_by_one(seen, count, capacity, generator):
@@ -30,7 +30,7 @@ def test_equals_the_loop_and_never_names_a_slot_twice():
         (9, 0, 4),
     ]:
         generator, twin = (torch.Generator().manual_seed(seen + count) for _ in range(2))
-        position, slots = reservoir_slots(seen, count, capacity, generator)
+        position, slots = _reservoir_slots(seen, count, capacity, generator)
         assert dict(zip(slots.tolist(), position.tolist(), strict=True)) == one_by_one(
             seen, count, capacity, twin
         )

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from gplasc.models import build_encoder, list_encoders, resnet18, small_conv
-from gplasc.models.resnet import Shortcut
+from gplasc.models.resnet import _Shortcut
 
 
 def count(module: torch.nn.Module) -> int:
@@ -151,7 +151,7 @@ def test_mistakes_are_named() -> None:
 @pytest.mark.parametrize("size", [7, 8])
 @pytest.mark.parametrize("channels", [4, 16])
 def test_shortcut_is_the_strided_convolution(channels: int, size: int) -> None:
-    shortcut = Shortcut(channels, 2 * channels, stride=2)
+    shortcut = _Shortcut(channels, 2 * channels, stride=2)
     x = torch.randn(3, channels, size, size)
     torch.testing.assert_close(shortcut(x), F.conv2d(x, shortcut.weight, stride=2))
 

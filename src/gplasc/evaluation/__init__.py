@@ -1,1 +1,1 @@
-"""From scores to the accuracy matrix, from the matrix to metrics, and the geometry of the features."""
+"""Accuracy matrix, metrics of the matrix, and the geometry of the features."""

@@ -1,4 +1,4 @@
-"""Accuracy on every task seen so far, class-incremental and task-incremental, from the same scores."""
+"""Class-incremental and task-incremental accuracy on each task seen so far, from the same scores."""
 
 from __future__ import annotations
 
@@ -9,12 +9,29 @@ from torch import Tensor
 
 
 def class_il(scores: Tensor, y: Tensor) -> float:
-    """Percent of rows whose best score over all classes seen is the true one; scores (N, C), y (N,)."""
+    """Return the accuracy among all classes seen.
+
+    Args:
+        scores: Class scores of shape (N, C).
+        y: Labels of shape (N,).
+
+    Returns:
+        The percentage of rows whose highest score is that of the label; 0 without rows.
+    """
     return _percent(scores.argmax(1) == y)
 
 
 def task_il(scores: Tensor, y: Tensor, classes: range) -> float:
-    """Percent of rows whose best score inside the true task is the true one; scores (N, C), y (N,)."""
+    """Return the accuracy among the classes of the true task.
+
+    Args:
+        scores: Class scores of shape (N, C).
+        y: Labels of shape (N,), all of one task.
+        classes: The classes of the task.
+
+    Returns:
+        The percentage of rows whose highest score among `classes` is that of the label; 0 without rows.
+    """
     return _percent(scores[:, classes.start : classes.stop].argmax(1) + classes.start == y)
 
 
@@ -25,7 +42,17 @@ def _percent(right: Tensor) -> float:
 def accuracy_rows(
     scores: Sequence[Tensor], labels: Sequence[Tensor], classes: Sequence[range], num_tasks: int
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the rows of the two accuracy matrices, with None for the tasks still to come."""
+    """Return the next rows of the two accuracy matrices.
+
+    Args:
+        scores: For each task seen, class scores of shape (N_t, C).
+        labels: For each task seen, labels of shape (N_t,).
+        classes: For each task seen, its classes.
+        num_tasks: The number of tasks of the stream.
+
+    Returns:
+        The class-incremental and the task-incremental row, in percent, with None for the tasks still to come.
+    """
     rest: list[float | None] = [None] * (num_tasks - len(scores))
     with torch.no_grad():
         in_class = [class_il(s, y) for s, y in zip(scores, labels, strict=True)]

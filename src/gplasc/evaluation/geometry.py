@@ -1,4 +1,4 @@
-"""Where features lie on the sphere: task centers, radii, and how far past classes have moved."""
+"""Geometry of the features on the sphere: centers and radii of the tasks, drift of past classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from gplasc.geometry import Region
 
 
 def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
-    """Mean of each class's unit rows: z (N, D), y (N,) to (len(classes), D)."""
+    """Return the mean of the rows of each class.
+
+    Args:
+        z: Unit rows of shape (N, D).
+        y: Labels of shape (N,).
+        classes: The classes.
+
+    Returns:
+        Means of shape (len(classes), D).
+    """
     return torch.stack([z[y == label].mean(0) for label in classes])
 
 
@@ -25,22 +34,33 @@ def diagnose(
     vertices: Tensor | None = None,
     last_step: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Describe the geometry of the tasks seen so far.
+    """Describe the geometry of the tasks seen so far. See `append_diagnosis` for the entries of a whole run.
 
-    means: class means (C_t, D) of each task now; learned: the same as they were when the task had just been learned;
-    region: what the theory says of the current task's region, vertices: (K, D) the prepared centers, last_step: what
-    the plug-in's terms saw in the last step of training (share of active pairs, ...); all None without GPLASC.
+    Args:
+        means: For each task, the current class means of shape (C_t, D).
+        learned: For each task, the class means when it had just been learned, shape (C_t, D).
+        region: The region of the current task in theory, if GPLASC is used.
+        vertices: The prepared directions of shape (K, D), if GPLASC is used.
+        last_step: Measurements of the terms in the last training step, if GPLASC is used.
 
-    The radius is the root mean square distance of a task's class means from their center; drift is the distance a class
-    mean has moved since its task was learned.
+    Returns:
+        For each task center_norm, radius (root mean square distance of the class means from their center) and drift
+        (mean distance of the class means from `learned`); center_cosines, the cosines between all centers, shape
+        (T, T), with their mean and maximum over pairs of different tasks (None for a single task) as
+        center_cosine_mean and center_cosine_max. With `vertices` for each task vertex_cosine, and etf_cosine, the
+        cosine between two vertices of a simplex. With `region` the theory, the threshold and the share of class pairs
+        of the current task below it. last_step as given.
     """
     centers = [m.mean(0) for m in means]
     directions = normalize(torch.stack(centers), dim=1)
     cosines = directions @ directions.T
+    between = cosines[_off_diagonal(cosines)]
     result: dict[str, Any] = {
         "center_norm": [c.norm().item() for c in centers],
         "radius": [(m - c).square().sum(1).mean().sqrt().item() for m, c in zip(means, centers, strict=True)],
         "center_cosines": cosines.tolist(),
+        "center_cosine_mean": between.mean().item() if len(between) else None,
+        "center_cosine_max": between.max().item() if len(between) else None,
         "drift": [(m - p).norm(dim=1).mean().item() for m, p in zip(means, learned, strict=True)],
     }
     if vertices is not None:
@@ -50,9 +70,28 @@ def diagnose(
     if region is not None:
         result["theory"] = {"radius": region.radius, "center_norm": region.center_norm}
         current = normalize(means[-1], dim=1)
-        pairs = (current @ current.T)[~torch.eye(len(current), dtype=torch.bool, device=current.device)]
+        pairs = (current @ current.T)[_off_diagonal(current)]
         result["threshold"] = region.k
         result["pairs_below_threshold"] = (pairs < region.k).float().mean().item() if len(pairs) else 0.0
     if last_step is not None:
         result["last_step"] = dict(last_step)
     return result
+
+
+def append_diagnosis(history: list[dict[str, Any]], diagnosis: dict[str, Any]) -> None:
+    """Append the result of `diagnose` to those of the earlier tasks, in place.
+
+    Only the last entry keeps `center_cosines`, the full matrix; the earlier ones keep its mean and maximum. Otherwise
+    the entries of a run would grow with the cube of the number of tasks.
+
+    Args:
+        history: The entries of the earlier tasks.
+        diagnosis: The entry of the task just learned.
+    """
+    for earlier in history:
+        earlier.pop("center_cosines", None)
+    history.append(diagnosis)
+
+
+def _off_diagonal(rows: Tensor) -> Tensor:
+    return ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)

@@ -19,7 +19,13 @@ def _at(matrix: Matrix, after: int, task: int) -> float:
 
 
 def final_accuracy(matrix: Matrix) -> float:
-    """Mean over tasks of the last row.
+    """Return the mean over tasks of the last row.
+
+    Args:
+        matrix: The accuracy matrix.
+
+    Returns:
+        The mean in percent.
 
     >>> final_accuracy([[90.0, None], [60.0, 80.0]])
     70.0
@@ -29,7 +35,14 @@ def final_accuracy(matrix: Matrix) -> float:
 
 
 def final_accuracy_by_sample(matrix: Matrix, samples: Sequence[int]) -> float:
-    """Mean over test samples of the last row: tasks weigh as many samples as they have.
+    """Return the mean over test samples of the last row.
+
+    Args:
+        matrix: The accuracy matrix.
+        samples: The number of test samples of each task.
+
+    Returns:
+        The mean in percent, in which each task has the weight of its samples.
 
     >>> final_accuracy_by_sample([[90.0, None], [60.0, 80.0]], [100, 300])
     75.0
@@ -40,7 +53,13 @@ def final_accuracy_by_sample(matrix: Matrix, samples: Sequence[int]) -> float:
 
 
 def average_incremental_accuracy(matrix: Matrix) -> float:
-    """Mean over rows of each row's mean over the tasks learned until then.
+    """Return the mean over rows of each row's mean over the tasks learned until then.
+
+    Args:
+        matrix: The accuracy matrix.
+
+    Returns:
+        The mean in percent.
 
     >>> average_incremental_accuracy([[90.0, None], [60.0, 80.0]])
     80.0
@@ -49,9 +68,15 @@ def average_incremental_accuracy(matrix: Matrix) -> float:
 
 
 def forgetting(matrix: Matrix) -> float:
-    """Mean over all tasks but the last of: the best accuracy in rows i..T-1 minus the last row (Chaudhry 2018).
+    """Return the mean over all tasks but the last of the best accuracy before the last task minus the final one.
 
-    It is negative when the last task helped an earlier one; 0 for a single task.
+    The definition of Chaudhry et al. (2018): for task i the maximum is over rows i to T - 2.
+
+    Args:
+        matrix: The accuracy matrix.
+
+    Returns:
+        The difference in percentage points, negative if the last task improved earlier ones; 0 for a single task.
 
     >>> forgetting([[90.0, None], [60.0, 80.0]]), forgetting([[60.0, None], [90.0, 80.0]])
     (30.0, -30.0)
@@ -60,7 +85,13 @@ def forgetting(matrix: Matrix) -> float:
 
 
 def forgetting_nonnegative(matrix: Matrix) -> float:
-    """Like `forgetting`, but the best accuracy may be that of the last row, so that it is never below 0.
+    """Return `forgetting` with the last row included in the maximum, so that it is never negative.
+
+    Args:
+        matrix: The accuracy matrix.
+
+    Returns:
+        The difference in percentage points; 0 for a single task.
 
     >>> forgetting_nonnegative([[60.0, None], [90.0, 80.0]])
     0.0
@@ -79,7 +110,13 @@ def _forgetting(matrix: Matrix, rows: int) -> float:
 
 
 def backward_transfer(matrix: Matrix) -> float:
-    """Mean over all tasks but the last of: the last row minus the accuracy when the task was just learned.
+    """Return the mean over all tasks but the last of the last row minus the accuracy when the task was learned.
+
+    Args:
+        matrix: The accuracy matrix.
+
+    Returns:
+        The difference in percentage points; 0 for a single task.
 
     >>> backward_transfer([[90.0, None], [60.0, 80.0]])
     -30.0
@@ -89,7 +126,15 @@ def backward_transfer(matrix: Matrix) -> float:
 
 
 def summarize(matrix: Matrix, samples: Sequence[int]) -> dict[str, float]:
-    """Return every metric by name; ``samples`` are the numbers of test samples of the tasks."""
+    """Return all metrics by name.
+
+    Args:
+        matrix: The accuracy matrix.
+        samples: The number of test samples of each task.
+
+    Returns:
+        The metrics.
+    """
     return {
         "final_accuracy": final_accuracy(matrix),
         "final_accuracy_by_sample": final_accuracy_by_sample(matrix, samples),

@@ -1,9 +1,9 @@
-"""How far the feature densities of tasks overlap: PCA to a few dimensions, kernel densities, Monte-Carlo integral.
+"""Overlap of the feature densities of tasks: PCA to a few dimensions, kernel densities, Monte Carlo integral.
 
     overlap(A, B) = integral of min(p_A, p_B) = 1/2 ( E_A[min(1, p_B / p_A)] + E_B[min(1, p_A / p_B)] )
 
-0: apart; 1: the same density. Both expectations are taken over samples drawn from the kernel densities themselves, so
-that the integral of the two estimates is met without bias and with a known standard error.
+0: disjoint; 1: the same density. Both expectations are means over samples drawn from the kernel densities themselves,
+so the integral of the two estimates is unbiased and has a known standard error.
 """
 
 from __future__ import annotations
@@ -12,39 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 _ROWS = 1024  # rows of the matrix of distances held at a time
 
 
-@dataclass(frozen=True)
-class Projection:
-    """Principal axes: ``mean`` (D,), ``axes`` (D, dim) orthonormal, ``explained`` the share of the variance."""
-
-    mean: Tensor
-    axes: Tensor
-    explained: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (N, D) to (N, dim)."""
-        projected: Tensor = (x.double() - self.mean) @ self.axes
-        return projected
-
-
-def principal_axes(x: Tensor, dim: int) -> Projection:
-    """Fit the ``dim`` axes of largest variance to the rows of x, (N, D)."""
-    if not 1 <= dim <= x.shape[1] or len(x) < 2:
-        raise ValueError(f"cannot find {dim} axes in {len(x)} rows of {x.shape[1]} dimensions")
-    x = x.double()
-    mean = x.mean(0)
-    centered = x - mean
-    values, vectors = torch.linalg.eigh(centered.T @ centered)  # ascending
-    total = values.sum().clamp_min(torch.finfo(torch.float64).tiny)
-    return Projection(mean, vectors[:, -dim:].flip(1), float(values[-dim:].sum() / total))
-
-
-class KernelDensity:
+class _KernelDensity:
     """Gaussian kernel density of points, (N, d), with their covariance times Scott's factor N ** (-2 / (d + 4))."""
 
     def __init__(self, points: Tensor) -> None:
@@ -57,9 +32,9 @@ class KernelDensity:
         count, dim = points.shape
         centered = points - points.mean(0)
         covariance = centered.T @ centered / (count - 1)
-        # Collapsed features leave no variance in some direction; a hair of it keeps the density finite.
-        hair = 1e-9 * covariance.trace() + torch.finfo(torch.float64).tiny ** 0.5
-        covariance = covariance + hair * torch.eye(dim, dtype=torch.float64)
+        # Collapsed features have no variance in some direction; a small value keeps the density finite.
+        ridge = 1e-9 * covariance.trace() + torch.finfo(torch.float64).tiny ** 0.5
+        covariance = covariance + ridge * torch.eye(dim, dtype=torch.float64)
         self._root = torch.linalg.cholesky(covariance * count ** (-2.0 / (dim + 4)))
         self._white = self._whiten(points)
         self._log_norm = (
@@ -67,7 +42,7 @@ class KernelDensity:
         )
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Logarithm of the density at the rows of x: (M, d) to (M,)."""
+        """Return the logarithm of the density at the rows of x (M, d): (M,)."""
         pieces = []
         for rows in self._whiten(x.double()).split(_ROWS):
             distances = torch.cdist(rows, self._white, compute_mode="donot_use_mm_for_euclid_dist")
@@ -75,7 +50,7 @@ class KernelDensity:
         return torch.cat(pieces) - self._log_norm
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw ``count`` rows from the density."""
+        """Return ``count`` random rows of the density: (count, d)."""
         rows = torch.randint(len(self.points), (count,), generator=generator)
         noise = torch.randn(count, self.points.shape[1], generator=generator, dtype=torch.float64)
         drawn: Tensor = self.points[rows] + noise @ self._root.T
@@ -86,18 +61,10 @@ class KernelDensity:
         return white
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """Overlap of two densities and the standard error of the Monte-Carlo integral."""
-
-    value: float
-    error: float
-
-
-def density_overlap(
-    first: KernelDensity, second: KernelDensity, *, draws: int = 5000, generator: torch.Generator
-) -> Overlap:
-    """Integrate the smaller of two densities with ``draws`` samples from each."""
+def _density_overlap(
+    first: _KernelDensity, second: _KernelDensity, *, draws: int, generator: torch.Generator
+) -> tuple[float, float]:
+    """Integrate the smaller of two densities with ``draws`` samples from each: value and standard error."""
     if draws < 2:
         raise ValueError(f"draws is {draws}; the standard error needs at least 2")
     value, variance = 0.0, 0.0
@@ -106,33 +73,54 @@ def density_overlap(
         shares = (other.log_density(x) - own.log_density(x)).clamp_max(0.0).exp()
         value += 0.5 * float(shares.mean())
         variance += 0.25 * float(shares.var()) / draws
-    return Overlap(value, math.sqrt(variance))
+    return value, math.sqrt(variance)
 
 
 @dataclass(frozen=True)
 class TaskOverlap:
-    """Overlaps between all tasks: ``value`` and ``error`` are (T, T), 1 and 0 on the diagonal."""
+    """Overlaps between all tasks.
+
+    Attributes:
+        value: The overlaps of shape (T, T), 1 on the diagonal.
+        error: Their standard errors of shape (T, T), 0 on the diagonal.
+        explained: The share of the variance of the features that the projection keeps.
+    """
 
     value: Tensor
     error: Tensor
     explained: float
-    """The share of the features' variance that the projection keeps."""
 
 
 def task_overlap(
     features: Sequence[Tensor], *, generator: torch.Generator, dim: int = 3, draws: int = 5000
 ) -> TaskOverlap:
-    """Overlap between the feature densities of tasks; features: one (N_t, D) tensor a task, not normalized.
+    """Return the overlaps between the feature densities of tasks.
 
-    The principal axes are fitted to all tasks together.
+    Args:
+        features: For each task, features of shape (N_t, D) with N_t >= 2, not normalized.
+        generator: The generator of the samples.
+        dim: The number of principal components of the features of all tasks.
+        draws: The number of samples from each density.
+
+    Returns:
+        The overlaps.
+
+    Raises:
+        ValueError: If a task has fewer than two rows, or `draws` is less than 2.
     """
-    axes = principal_axes(torch.cat(list(features)), min(dim, features[0].shape[1]))
-    densities = [KernelDensity(axes(x)) for x in features]
+    from sklearn.decomposition import PCA
+
+    rows = torch.cat(list(features)).double()
+    pca = PCA(min(dim, *rows.shape), svd_solver="full")
+    with np.errstate(invalid="ignore"):  # features without variance
+        pca.fit(rows.numpy())
+    densities = [_KernelDensity(torch.from_numpy(pca.transform(x.double().numpy()))) for x in features]
     count = len(densities)
     value, error = torch.eye(count, dtype=torch.float64), torch.zeros(count, count, dtype=torch.float64)
     for i in range(count):
         for j in range(i):
-            found = density_overlap(densities[i], densities[j], draws=draws, generator=generator)
-            value[i, j] = value[j, i] = found.value
-            error[i, j] = error[j, i] = found.error
-    return TaskOverlap(value, error, axes.explained)
+            found, deviation = _density_overlap(densities[i], densities[j], draws=draws, generator=generator)
+            value[i, j] = value[j, i] = found
+            error[i, j] = error[j, i] = deviation
+    explained = float(np.nan_to_num(pca.explained_variance_ratio_).sum())
+    return TaskOverlap(value, error, explained)

@@ -1,15 +1,20 @@
-"""Losses as pure functions: tensors and floats in, a tensor out.
+"""Losses as pure functions: tensors and numbers in, a tensor out.
 
-Rows `z` are unit vectors unless a docstring says otherwise, `y` are integer labels. A term without pairs,
-or without rows, is 0 and keeps its graph, so `backward` always works. Half-precision input is computed in
-float32, also under autocast. Losses over pairs of rows need no more than a few rows of the pair matrix at a
-time, so large batches fit into memory (see `rows.py`).
+Rows `z` are unit vectors unless a docstring says otherwise; `y` are integer labels. A loss without pairs, or without
+rows, is 0 and still part of the graph, so `backward` always works. Half-precision input is computed in float32, also
+under autocast. Losses over pairs of rows compute only a few rows of the pair matrix at a time, so that large batches
+fit into memory.
 """
 
+from gplasc.losses._inputs import check_unit_rows, unit_rows
+from gplasc.losses._rows import shared_gram
+from gplasc.losses.assignment import assignment_loss
 from gplasc.losses.contrastive import supcon
 from gplasc.losses.distillation import FeatureProjector, feature_distillation, projector_distillation
-from gplasc.losses.inputs import check_unit_rows, unit_rows
 from gplasc.losses.region import (
+    PositionTarget,
+    RangeForm,
+    RangeReduction,
     RangeTerms,
     center_loss,
     position_loss,
@@ -18,11 +23,14 @@ from gplasc.losses.region import (
     task_center,
 )
 from gplasc.losses.relation import prototype_relation_distillation, relation_distillation
-from gplasc.losses.rows import shared_gram
 
 __all__ = [
     "FeatureProjector",
+    "PositionTarget",
+    "RangeForm",
+    "RangeReduction",
     "RangeTerms",
+    "assignment_loss",
     "center_loss",
     "check_unit_rows",
     "feature_distillation",

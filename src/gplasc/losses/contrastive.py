@@ -1,10 +1,13 @@
 """Supervised contrastive loss, symmetric or with chosen anchors."""
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 
-from gplasc.losses import inputs
-from gplasc.losses.rows import by_rows, without_self
+from gplasc.losses import _inputs
+from gplasc.losses._inputs import Reduction
+from gplasc.losses._rows import by_rows, without_self
 
 
 def supcon(
@@ -14,43 +17,54 @@ def supcon(
     temperature: float,
     anchors: Tensor | None = None,
     base_temperature: float | None = None,
-    divisor: str = "anchors",
-    reduction: str = "mean",
+    divisor: Literal["anchors", "rows"] = "anchors",
+    reduction: Reduction = "mean",
     gram: Tensor | None = None,
     chunk_rows: int | None = None,
 ) -> Tensor:
-    """Supervised contrastive loss (Khosla et al. 2020), with Co2L's asymmetric form as an option.
+    """Supervised contrastive loss (SupCon, Khosla et al. 2020); with `anchors` the asymmetric form of Co2L.
 
         loss_i = log sum_{a != i} exp(s_ia) - mean_{j != i, y_j = y_i} s_ij,  s_ij = <z_i, z_j> / temperature
 
-    z: (N, D) unit rows, all views; y: (N,) integer labels. Every row is a positive or a negative, but only
-    rows where `anchors` (N,) bool is true have a loss; by default all. An anchor without a positive
-    contributes 0. `base_temperature` scales the loss by temperature / base_temperature, as the official
-    codes do with 0.07.
+    An anchor without a positive has loss 0.
 
-    reduction: "mean", "sum", or "none" for (N,) values that are 0 where there is no loss. The mean is over
-    the anchors that have a positive (divisor="anchors"), or over all N rows as in Co2L's code
-    (divisor="rows"). gram: (N, N) cosines z @ z.T when the caller has them already. chunk_rows: see
-    `rows.py`.
+    Args:
+        z: Unit rows of all views, shape (N, D).
+        y: Integer labels of shape (N,).
+        temperature: Divides the cosines.
+        anchors: A boolean mask of shape (N,) of the rows that have a loss. All rows are positives or negatives of
+            the anchors. Default: all rows.
+        base_temperature: Multiplies the loss by temperature / base_temperature, as the official code does with 0.07.
+        divisor: What the mean is over: "anchors" that have a positive, or all N "rows" as in Co2L's code.
+        reduction: "mean", "sum", or "none" for shape (N,) with 0 where there is no loss.
+        gram: The cosines `z @ z.T` of shape (N, N), if they are known already.
+        chunk_rows: The number of rows of the pair matrix to compute at a time. Default: all of a batch of up to 2048.
+
+    Returns:
+        The loss, a tensor of shape () or (N,).
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
 
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> supcon(z, torch.tensor([0, 0, 1]), temperature=1.0)  # log(1 + 1/e)
     tensor(0.3133)
     """
-    inputs.require_rows("z", z)
+    _inputs.require_rows("z", z)
     rows = len(z)
-    inputs.require_labels(y, rows)
-    inputs.require_positive("temperature", temperature)
-    inputs.require_choice("divisor", divisor, ("anchors", "rows"))
-    inputs.require_choice("reduction", reduction, ("mean", "sum", "none"))
+    _inputs.require_labels(y, rows)
+    _inputs.require_positive("temperature", temperature)
+    _inputs.require_choice("divisor", divisor, ("anchors", "rows"))
+    _inputs.require_choice("reduction", reduction, get_args(Reduction))
     if base_temperature is not None:
-        inputs.require_positive("base_temperature", base_temperature)
+        _inputs.require_positive("base_temperature", base_temperature)
     if anchors is not None:
-        inputs.require_mask("anchors", anchors, rows)
+        _inputs.require_mask("anchors", anchors, rows)
     if gram is None:
-        inputs.require_unit_rows("supcon", "z", z)
+        _inputs.require_unit_rows("supcon", "z", z)
     else:
-        inputs.require_gram("gram", gram, rows)
+        _inputs.require_gram("gram", gram, rows)
         chunk_rows = max(1, rows)
 
     def block(start: int, stop: int, z: Tensor, y: Tensor, gram: Tensor | None) -> Tensor:
@@ -64,9 +78,9 @@ def supcon(
         loss = torch.where(count > 0, others.logsumexp(dim=1) - attraction, 0.0)
         return torch.stack([loss, (count > 0).to(loss.dtype)], dim=1)
 
-    with inputs.full_precision(z):
-        z = inputs.promote(z)
-        gram = None if gram is None else inputs.promote(gram)
+    with _inputs.full_precision(z):
+        z = _inputs.promote(z)
+        gram = None if gram is None else _inputs.promote(gram)
         if rows == 0:
             per_row, has_loss = z.sum(dim=1) * 0.0, y.new_zeros(0, dtype=z.dtype)
         else:
@@ -78,4 +92,4 @@ def supcon(
             per_row = per_row * (temperature / base_temperature)
         if reduction == "mean" and divisor == "anchors":
             return per_row.sum() / has_loss.detach().sum().clamp(min=1)
-        return inputs.reduce_rows(per_row, reduction)
+        return _inputs.reduce_rows(per_row, reduction)

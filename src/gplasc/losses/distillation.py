@@ -1,11 +1,13 @@
-"""Distillation of features: keep samples of past tasks where the previous model put them."""
+"""Distillation of features: keep the features of past samples close to those of the previous model."""
 
 import math
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
-from gplasc.losses import inputs
+from gplasc.losses import _inputs
+from gplasc.losses._inputs import DimensionReduction, Reduction
 
 
 def feature_distillation(
@@ -13,35 +15,53 @@ def feature_distillation(
     teacher: Tensor,
     *,
     normalize: bool = True,
-    reduction: str = "mean",
-    dimensions: str = "sum",
+    reduction: Reduction = "mean",
+    dimensions: DimensionReduction = "sum",
 ) -> Tensor:
-    """Squared distance between a sample's features now and under the previous model (GPLASC, L_distill).
+    """Squared distance between the features of the student and of the teacher (GPLASC, L_distill).
 
         loss_i = | n(f_i) - n(g_i) | ** 2,      n(x) = x / |x|
 
-    student, teacher: (N, D) features of the same samples, not necessarily unit; `normalize=False` compares
-    them as they are. No gradient reaches the teacher. Without rows the loss is 0 and keeps its graph.
-    reduction: "mean" over rows, "sum", or "none" for (N,). dimensions: "sum" or "mean" over D.
+    No gradient reaches the teacher. Without rows the loss is 0 and part of the graph.
+
+    Args:
+        student: Features of the current model, shape (N, D).
+        teacher: Features of the same samples from the previous model, shape (N, D).
+        normalize: Whether to normalize the rows first.
+        reduction: "mean" over rows, "sum", or "none" for shape (N,).
+        dimensions: "sum" or "mean" of the squared differences over the D coordinates.
+
+    Returns:
+        The loss, a tensor of shape () or (N,).
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit or an option is unknown.
     """
-    inputs.require_pair(("student", "teacher"), student, teacher, same_width=True)
-    inputs.require_choice("reduction", reduction, ("mean", "sum", "none"))
-    inputs.require_choice("dimensions", dimensions, ("sum", "mean"))
-    with inputs.full_precision(student):
-        student, teacher = inputs.promote(student), inputs.promote(teacher.detach())
+    _inputs.require_pair(("student", "teacher"), student, teacher, same_width=True)
+    _inputs.require_choice("reduction", reduction, get_args(Reduction))
+    _inputs.require_choice("dimensions", dimensions, get_args(DimensionReduction))
+    with _inputs.full_precision(student):
+        student, teacher = _inputs.promote(student), _inputs.promote(teacher.detach())
         if normalize:
-            student, teacher = inputs.unit_rows(student), inputs.unit_rows(teacher)
-        return inputs.reduce_rows(_distance(student, teacher, dimensions), reduction)
+            student, teacher = _inputs.unit_rows(student), _inputs.unit_rows(teacher)
+        return _inputs.reduce_rows(_distance(student, teacher, dimensions), reduction)
 
 
 class FeatureProjector(nn.Module):
-    """Under-complete autoencoder between the previous model's features and the present ones.
+    """An under-complete autoencoder that maps the previous model's features to the current model's.
 
-    Linear to a narrow code, ReLU, linear back, sigmoid: (N, feature_dim) -> (N, feature_dim). The default
-    code has an eighth of the width, 64 for a ResNet-18. The sigmoid suits raw pooled ReLU features, which
-    are not negative; `sigmoid=False` leaves the output free, for signed features. Weights are drawn as
-    nn.Linear draws them, but from `generator`. Its parameters are trained together with the encoder: give
-    them to the optimizer.
+    Linear, ReLU, linear, sigmoid: (N, feature_dim) -> (N, feature_dim). The weights have the distribution of
+    nn.Linear, but are drawn from `generator`. Add the parameters to the optimizer of the encoder.
+
+    Args:
+        feature_dim: The number of features.
+        code_dim: The number of hidden features. Default: an eighth of `feature_dim`, 64 for a ResNet-18.
+        sigmoid: Whether the output is a sigmoid, which suits pooled ReLU features; use False for signed features.
+        generator: A CPU generator. Default: a new one with seed 0.
+
+    Raises:
+        ValueError: If `code_dim` is not in [1, feature_dim).
     """
 
     def __init__(
@@ -77,33 +97,45 @@ def projector_distillation(
     teacher: Tensor,
     projector: nn.Module,
     *,
-    reduction: str = "mean",
-    dimensions: str = "mean",
+    reduction: Reduction = "mean",
+    dimensions: DimensionReduction = "mean",
 ) -> Tensor:
-    """Squared distance between the features now and the projected features of the previous model.
+    """Squared distance between the student's features and the projected features of the teacher.
 
         loss_i = mean over d of (f_id - projector(g_i)_d) ** 2
 
-    student, teacher: (N, D) raw features of the same samples; projector: maps (N, D) to (N, D), for example
-    a `FeatureProjector`. The student and the projector receive gradients, the teacher none. Without rows
-    the loss is 0 and keeps its graph. reduction: "mean" over rows, "sum", or "none" for (N,). dimensions:
-    "mean" or "sum".
+    The student and the projector receive gradients, the teacher does not. Without rows the loss is 0 and part of the
+    graph.
+
+    Args:
+        student: Raw features of the current model, shape (N, D).
+        teacher: Raw features of the same samples from the previous model, shape (N, D).
+        projector: A module from (N, D) to (N, D), for example a `FeatureProjector`.
+        reduction: "mean" over rows, "sum", or "none" for shape (N,).
+        dimensions: "mean" or "sum" of the squared differences over the D coordinates.
+
+    Returns:
+        The loss, a tensor of shape () or (N,).
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit or an option is unknown.
     """
-    inputs.require_pair(("student", "teacher"), student, teacher, same_width=True)
-    inputs.require_choice("reduction", reduction, ("mean", "sum", "none"))
-    inputs.require_choice("dimensions", dimensions, ("sum", "mean"))
-    with inputs.full_precision(student):
-        projected: Tensor = projector(inputs.promote(teacher.detach()))
-        return inputs.reduce_rows(_distance(inputs.promote(student), projected, dimensions), reduction)
+    _inputs.require_pair(("student", "teacher"), student, teacher, same_width=True)
+    _inputs.require_choice("reduction", reduction, get_args(Reduction))
+    _inputs.require_choice("dimensions", dimensions, get_args(DimensionReduction))
+    with _inputs.full_precision(student):
+        projected: Tensor = projector(_inputs.promote(teacher.detach()))
+        return _inputs.reduce_rows(_distance(_inputs.promote(student), projected, dimensions), reduction)
 
 
-def _distance(first: Tensor, second: Tensor, dimensions: str) -> Tensor:
+def _distance(first: Tensor, second: Tensor, dimensions: DimensionReduction) -> Tensor:
     squares = (first - second).square()
     return squares.mean(dim=1) if dimensions == "mean" else squares.sum(dim=1)
 
 
 def _linear(width: int, out: int, generator: torch.Generator) -> nn.Linear:
-    # Made on the meta device first, so that nothing is drawn from the global generator.
+    # Created on the meta device first, so that nothing is drawn from the global generator.
     layer = nn.Linear(width, out, device="meta").to_empty(device="cpu")
     bound = 1 / math.sqrt(width)
     with torch.no_grad():

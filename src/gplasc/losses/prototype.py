@@ -1,9 +1,9 @@
-"""Contrast between class prototypes and samples, with importance weights (CCLIS)."""
+"""Contrastive loss between class prototypes and samples, with importance weights (CCLIS)."""
 
 import torch
 from torch import Tensor
 
-from gplasc.losses.inputs import full_precision, promote
+from gplasc.losses._inputs import full_precision, promote
 
 
 def prototype_contrast(
@@ -15,13 +15,21 @@ def prototype_contrast(
     importance: Tensor | None = None,
     weighted: Tensor | None = None,
 ) -> Tensor:
-    """Each prototype is the anchor, its class's samples are positives, all samples are the contrast set.
+    """Contrastive loss with prototypes as anchors (CCLIS): the positives are the samples of the class.
 
         loss_i = log sum_j exp(a_cj - m_cj log w_j) - a_ci,      c = y_i,  a_cj = <p_c, z_j> / temperature
 
-    z: (N, D) unit rows; y: (N,) labels; prototypes: (C, D) unit rows, one per class. importance: (N,) positive weights
-    w_j, sampling probability times the class's count in the batch; weighted: (C, N) bool mask m_cj of the pairs that
-    are weighted, both or neither. Mean over samples; without samples 0 with its graph.
+    Args:
+        z: Unit rows of shape (N, D).
+        y: Integer labels of shape (N,).
+        prototypes: Unit rows of shape (C, D), one per class.
+        temperature: Divides the cosines.
+        importance: Positive weights w_j of shape (N,): the sampling probability times the number of rows of the class
+            in the batch. Used only together with `weighted`.
+        weighted: A boolean mask m_cj of shape (C, N) of the pairs that are weighted.
+
+    Returns:
+        The mean over samples, a tensor of shape (); without samples 0, as part of the graph.
     """
     with full_precision(z):
         z, prototypes = promote(z), promote(prototypes)

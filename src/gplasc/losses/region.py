@@ -1,22 +1,28 @@
-"""The two losses that give a task its region: its range (how large) and its position (where)."""
+"""The two losses that define the region of a task: its size (range) and its center (position)."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gplasc.losses import inputs
-from gplasc.losses.rows import by_rows
+from gplasc.losses import _inputs
+from gplasc.losses._inputs import DimensionReduction
+from gplasc.losses._rows import by_rows
 
-RANGE_FORMS = ("hinge", "softplus", "leaky_relu", "squared_hinge")
-POSITION_TARGETS = ("unit", "scaled", "cosine")
+RangeForm = Literal["hinge", "softplus", "leaky_relu", "squared_hinge"]
+"""The penalty g(x) of `range_loss`."""
+RangeReduction = Literal["mean", "mean_active", "sum"]
+"""Over the pairs of different classes."""
+PositionTarget = Literal["unit", "scaled", "cosine"]
+"""The target of `position_loss`."""
+
 _NEGATIVE_SLOPE = 0.1
 _SHORTEST_CENTER = 1e-4
 
 
 class RangeTerms(NamedTuple):
-    """`loss`, and the share of pairs of different classes below the threshold; both 0 without such pairs."""
+    """The range loss and the share of pairs of different classes below the threshold; both 0 without such pairs."""
 
     loss: Tensor
     active_fraction: Tensor
@@ -27,25 +33,35 @@ def range_loss(
     y: Tensor,
     k: float | Tensor,
     *,
-    form: str = "hinge",
-    reduction: str = "mean",
+    form: RangeForm = "hinge",
+    reduction: RangeReduction = "mean",
     gram: Tensor | None = None,
     chunk_rows: int | None = None,
 ) -> Tensor:
-    """Keep every pair of different classes at cosine >= k (GPLASC, L_range).
+    """Penalize pairs of different classes with a cosine below k (GPLASC, L_range).
 
         mean over ordered pairs (i, j), y_i != y_j, of g(x_ij),      x_ij = k - <z_i, z_j>
 
-    form: "hinge" max(0, x); "squared_hinge" max(0, x) ** 2; "softplus" log(1 + exp(x)); "leaky_relu" x or
-    0.1 x when negative. The last two also pull pairs together that satisfy the threshold (the leaky one can
-    be negative).
+    The forms "softplus" and "leaky_relu" also act on pairs above the threshold; "leaky_relu" can be negative. Pass rows
+    of one task only: rows of several tasks would be moved toward each other. Without a pair the loss is 0 and part of
+    the graph.
 
-    z: (N, D) unit rows of one task; y: (N,) integer labels. Rows of different tasks must not be mixed: it
-    would pull the tasks together. k: number in [-1, 1] or tensor () without gradient. Without a pair the
-    loss is 0 and keeps its graph.
+    Args:
+        z: Unit rows of one task, shape (N, D).
+        y: Integer labels of shape (N,).
+        k: The threshold, a number in [-1, 1] or a tensor of shape (), which receives no gradient.
+        form: g(x): "hinge" max(0, x); "squared_hinge" max(0, x) ** 2; "softplus" log(1 + exp(x)); "leaky_relu" x, or
+            0.1 x if x is negative.
+        reduction: "mean" over the pairs, "mean_active" over the pairs with x > 0, or "sum".
+        gram: The cosines `z @ z.T` of shape (N, N), if they are known already.
+        chunk_rows: The number of rows of the pair matrix to compute at a time. Default: all of a batch of up to 2048.
 
-    reduction: "mean" over the pairs; "mean_active" over the pairs with x > 0; "sum".
-    gram: (N, N) cosines z @ z.T when the caller has them already. chunk_rows: see `rows.py`.
+    Returns:
+        The loss, a tensor of shape ().
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
 
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> range_loss(z, torch.tensor([0, 1]), 0.25)
@@ -59,25 +75,42 @@ def range_terms(
     y: Tensor,
     k: float | Tensor,
     *,
-    form: str = "hinge",
-    reduction: str = "mean",
+    form: RangeForm = "hinge",
+    reduction: RangeReduction = "mean",
     gram: Tensor | None = None,
     chunk_rows: int | None = None,
 ) -> RangeTerms:
-    """`range_loss` together with the share of pairs that it acts on (x > 0), as tensors ()."""
-    inputs.require_rows("z", z)
+    """Return `range_loss` together with the share of pairs below the threshold (x > 0).
+
+    Args:
+        z: See `range_loss`, as for all arguments.
+        y: Integer labels.
+        k: The threshold.
+        form: The penalty.
+        reduction: The reduction over pairs.
+        gram: The cosines.
+        chunk_rows: The number of rows to compute at a time.
+
+    Returns:
+        Two tensors of shape ().
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
+    """
+    _inputs.require_rows("z", z)
     rows = len(z)
-    inputs.require_labels(y, rows)
-    inputs.require_choice("form", form, RANGE_FORMS)
-    inputs.require_choice("reduction", reduction, ("mean", "mean_active", "sum"))
+    _inputs.require_labels(y, rows)
+    _inputs.require_choice("form", form, get_args(RangeForm))
+    _inputs.require_choice("reduction", reduction, get_args(RangeReduction))
     if isinstance(k, Tensor):
         k = k.detach()
     elif not -1 <= k <= 1:
         raise ValueError(f"k is a cosine and must be in [-1, 1], got {k}.")
     if gram is None:
-        inputs.require_unit_rows("range_loss", "z", z)
+        _inputs.require_unit_rows("range_loss", "z", z)
     else:
-        inputs.require_gram("gram", gram, rows)
+        _inputs.require_gram("gram", gram, rows)
         chunk_rows = max(1, rows)
 
     def block(start: int, stop: int, z: Tensor, y: Tensor, gram: Tensor | None) -> Tensor:
@@ -87,9 +120,9 @@ def range_terms(
         active = (different & (x > 0)).sum(dim=1)
         return torch.stack([total, different.sum(dim=1).to(z.dtype), active.to(z.dtype)], dim=1)
 
-    with inputs.full_precision(z):
-        z = inputs.promote(z)
-        gram = None if gram is None else inputs.promote(gram)
+    with _inputs.full_precision(z):
+        z = _inputs.promote(z)
+        gram = None if gram is None else _inputs.promote(gram)
         if rows == 0:
             total, pairs, active = z.sum() * 0.0, z.new_zeros(()), z.new_zeros(())
         else:
@@ -102,7 +135,7 @@ def range_terms(
         return RangeTerms(total, active / pairs.clamp(min=1))
 
 
-def _penalty(x: Tensor, form: str) -> Tensor:
+def _penalty(x: Tensor, form: RangeForm) -> Tensor:
     if form == "hinge":
         return F.relu(x)
     if form == "squared_hinge":
@@ -113,24 +146,34 @@ def _penalty(x: Tensor, form: str) -> Tensor:
 
 
 def task_center(z: Tensor, y: Tensor) -> Tensor:
-    """Mean of the class means: (D,), not normalized.
+    """Return the mean of the class means of a task.
 
-    z: (N, D) rows of one task; y: (N,) integer labels. Each class present counts the same, however many rows
-    it has. Without rows it is 0.
+    All classes present have the same weight, however many rows each has.
+
+    Args:
+        z: Rows of one task, shape (N, D).
+        y: Integer labels of shape (N,).
+
+    Returns:
+        The center of shape (D,), not normalized; zeros without rows.
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit.
 
     >>> task_center(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([4, 4, 7]))
     tensor([0.5000, 0.5000])
     """
-    inputs.require_rows("z", z)
-    inputs.require_labels(y, len(z))
-    with inputs.full_precision(z):
-        z = inputs.promote(z)
+    _inputs.require_rows("z", z)
+    _inputs.require_labels(y, len(z))
+    with _inputs.full_precision(z):
+        z = _inputs.promote(z)
         share = 1 / class_sizes(y).to(z.dtype)
         return share @ z / share.sum().clamp(min=1)
 
 
 def class_sizes(y: Tensor) -> Tensor:
-    """How many rows have the label of each row: (N,) integers, without asking the device how many classes."""
+    """Return the number of rows with the label of each row, integers (N,), without synchronizing the device."""
     ordered = y.sort().values
     return torch.searchsorted(ordered, y, right=True) - torch.searchsorted(ordered, y)
 
@@ -140,26 +183,37 @@ def position_loss(
     y: Tensor,
     center: Tensor,
     *,
-    target: str = "unit",
+    target: PositionTarget = "unit",
     norm: float | Tensor | None = None,
-    dimensions: str = "sum",
+    dimensions: DimensionReduction = "sum",
 ) -> Tensor:
-    """Pull the center of a task, the mean of its class means, to its vertex (GPLASC, L_position).
+    """Distance between the center of a task, the mean of its class means P, and its vertex (GPLASC, L_position).
 
-    target "unit": |P - center| ** 2, as the paper has it. The center of several classes is always shorter
-    than 1, so with a unit vertex this never ends and keeps pulling the classes together. target "scaled":
-    |P - norm * center| ** 2; with norm = `Region.center_norm` it is 0 exactly where the range loss is 0
-    too. target "cosine": 1 - cos(P, center), which leaves the length free.
+    The norm of the center of several classes is less than 1, so with target "unit" the loss cannot become 0 and moves
+    the classes of the task toward each other. With target "scaled" and norm = `Region.center_norm` it is 0 where the
+    range loss is 0 too. Without rows the loss is 0 and part of the graph.
 
-    z: (N, D) unit rows of one task; y: (N,) integer labels; center: (D,). dimensions: squared differences
-    are summed ("sum") or averaged ("mean") over the D coordinates. Without rows the loss is 0 and keeps its
-    graph.
+    Args:
+        z: Unit rows of one task, shape (N, D).
+        y: Integer labels of shape (N,).
+        center: The vertex of shape (D,).
+        target: "unit", |P - center| ** 2 as published; "scaled", |P - norm * center| ** 2; "cosine",
+            1 - cos(P, center), which leaves the norm free.
+        norm: The norm of the target "scaled".
+        dimensions: "sum" or "mean" of the squared differences over the D coordinates.
+
+    Returns:
+        The loss, a tensor of shape ().
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
-    inputs.require_rows("z", z)
-    inputs.require_unit_rows("position_loss", "z", z)
+    _inputs.require_rows("z", z)
+    _inputs.require_unit_rows("position_loss", "z", z)
     if len(z) == 0:
-        inputs.require_labels(y, 0)
-        return inputs.promote(z).sum() * 0.0
+        _inputs.require_labels(y, 0)
+        return _inputs.promote(z).sum() * 0.0
     return center_loss(task_center(z, y), center, target=target, norm=norm, dimensions=dimensions)
 
 
@@ -167,19 +221,33 @@ def center_loss(
     mean: Tensor,
     center: Tensor,
     *,
-    target: str = "unit",
+    target: PositionTarget = "unit",
     norm: float | Tensor | None = None,
-    dimensions: str = "sum",
+    dimensions: DimensionReduction = "sum",
 ) -> Tensor:
-    """`position_loss` of a center that is known already: mean (D,), center (D,)."""
+    """Return `position_loss` for a center that is known already.
+
+    Args:
+        mean: The center of the task, shape (D,).
+        center: The vertex of shape (D,).
+        target: See `position_loss`.
+        norm: The norm of the target "scaled".
+        dimensions: "sum" or "mean" of the squared differences over the D coordinates.
+
+    Returns:
+        The loss, a tensor of shape ().
+
+    Raises:
+        ValueError: If shapes do not fit or an option is unknown.
+    """
     if center.shape != mean.shape or center.ndim != 1:
         raise ValueError(f"center must have shape {tuple(mean.shape)}, got {tuple(center.shape)}.")
-    inputs.require_choice("target", target, POSITION_TARGETS)
-    inputs.require_choice("dimensions", dimensions, ("sum", "mean"))
+    _inputs.require_choice("target", target, get_args(PositionTarget))
+    _inputs.require_choice("dimensions", dimensions, get_args(DimensionReduction))
     if target == "scaled" and norm is None:
         raise ValueError('target "scaled" needs norm: pass Region.center_norm, or choose "unit" or "cosine".')
-    with inputs.full_precision(mean):
-        mean = inputs.promote(mean)
+    with _inputs.full_precision(mean):
+        mean = _inputs.promote(mean)
         center = center.to(mean.dtype)
         if target == "cosine":
             return 1 - center_cosine(mean, center)
@@ -190,7 +258,7 @@ def center_loss(
 
 
 def center_cosine(mean: Tensor, center: Tensor) -> Tensor:
-    """Cosine between mean (D,) and center (D,), with a bounded gradient where the mean vanishes."""
+    """Return the cosine between mean (D,) and center (D,); its gradient is bounded also if the mean is 0."""
     length = torch.linalg.vector_norm(mean).clamp(min=_SHORTEST_CENTER)
     cosine: Tensor = (mean @ center) / (length * torch.linalg.vector_norm(center))
     return cosine

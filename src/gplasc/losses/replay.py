@@ -1,4 +1,4 @@
-"""Losses on the class scores of remembered samples: DER, FDR, iCaRL, GCR."""
+"""Losses on the logits of memory samples: DER, FDR, iCaRL, GCR."""
 
 from __future__ import annotations
 
@@ -7,42 +7,68 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def logit_distance(logits: Tensor, remembered: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Mean over samples and classes of the squared difference to the remembered logits (DER).
+def logit_distance(logits: Tensor, stored: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean squared difference to the stored logits (DER).
 
-        loss = sum_i w_i mean_c (logits_ic - remembered_ic)^2 / sum_i w_i        (without weights: w = 1)
+        loss = sum_i w_i mean_c (logits_ic - stored_ic)^2 / sum_i w_i        (without weights: w = 1)
 
-    logits, remembered: (N, C); weights: (N,), not all 0. Without rows the loss is 0 and keeps its graph. Logits of
-    classes that came later are remembered as NaN; the mean is over the other columns.
+    Args:
+        logits: Logits of the current model, shape (N, C).
+        stored: Logits stored in the memory, shape (N, C). They receive no gradient. NaN where a class came later: the
+            mean is over the other columns.
+        weights: Sample weights of shape (N,), not all 0. Default: all 1.
+
+    Returns:
+        The loss, a tensor of shape (); without rows 0, as part of the graph.
     """
-    logits, remembered = logits.float(), remembered.detach().float()
-    absent = remembered.isnan()
-    distance = (logits - torch.where(absent, logits.detach(), remembered)).square().mean(1)
+    logits, stored = logits.float(), stored.detach().float()
+    absent = stored.isnan()
+    distance = (logits - torch.where(absent, logits.detach(), stored)).square().mean(1)
     return _weighted_mean(distance * (logits.shape[1] / (~absent).sum(1)), weights)
 
 
 def weighted_cross_entropy(logits: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """Cross-entropy, ``sum_i w_i CE_i / sum_i w_i``: (N, C), (N,), (N,). Without rows 0, with a graph."""
+    """Weighted mean of the cross-entropy, ``sum_i w_i CE_i / sum_i w_i``.
+
+    Args:
+        logits: Logits of shape (N, C).
+        y: Labels of shape (N,).
+        weights: Sample weights of shape (N,), not all 0.
+
+    Returns:
+        The loss, a tensor of shape (); without rows 0, as part of the graph.
+    """
     return _weighted_mean(F.cross_entropy(logits.float(), y, reduction="none"), weights)
 
 
-def function_distance(logits: Tensor, remembered: Tensor) -> Tensor:
-    """Mean Euclidean distance between the class probabilities now and those remembered (FDR).
+def function_distance(logits: Tensor, stored: Tensor) -> Tensor:
+    """Mean Euclidean distance between the current class probabilities and the stored ones (FDR).
 
-    logits, remembered: (N, C). Where the two are equal the gradient is 0. Without rows the loss is 0 and keeps its
-    graph. Logits of classes that came later are remembered as NaN; the probabilities are over the other columns.
+    Args:
+        logits: Logits of the current model, shape (N, C).
+        stored: Logits stored in the memory, shape (N, C). They receive no gradient. NaN where a class came later: the
+            probabilities are over the other columns.
+
+    Returns:
+        The loss, a tensor of shape (); without rows 0, as part of the graph. Its gradient is 0 where both are equal.
     """
-    absent = remembered.isnan()
+    absent = stored.isnan()
     now = logits.float().masked_fill(absent, -torch.inf).softmax(1)
-    difference = now - remembered.detach().float().masked_fill(absent, -torch.inf).softmax(1)
+    difference = now - stored.detach().float().masked_fill(absent, -torch.inf).softmax(1)
     return _weighted_mean(torch.linalg.vector_norm(difference, dim=1), None)
 
 
 def binary_distillation(logits: Tensor, y: Tensor, previous: Tensor | None, num_past: int) -> Tensor:
-    """Binary cross-entropy of every class: the label for new classes, the previous model for past ones (iCaRL).
+    """Binary cross-entropy of each class: labels for new classes, the previous model for past ones (iCaRL).
 
-    logits: (N, C) of the classes seen; y: (N,); previous: (N, at least num_past) logits of the previous model, or None
-    in the first task. Mean over samples and classes; without rows 0, with a graph.
+    Args:
+        logits: Logits of the classes seen, shape (N, C).
+        y: Labels of shape (N,).
+        previous: Logits of the previous model, shape (N, at least num_past), or None in the first task.
+        num_past: The number of past classes.
+
+    Returns:
+        The mean over samples and classes, a tensor of shape (); without rows 0, as part of the graph.
     """
     targets = F.one_hot(y, logits.shape[1]).float()
     if previous is not None:

@@ -1,4 +1,4 @@
-"""What is remembered: the buffer, and one file per rule that decides which samples are kept."""
+"""The memory: a buffer of samples, and one file per rule that selects them."""
 
 from gplasc.memory.buffer import Buffer
 

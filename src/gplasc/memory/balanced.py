@@ -1,4 +1,4 @@
-"""Class-balanced random memory with Co2L's quotas."""
+"""Class-balanced memory with the quotas of Co2L."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from gplasc.memory.buffer import Buffer
 
 Choose = Callable[[Tensor, int], Tensor]
-"""From the candidates of one class, (K,) row indices, choose at most so many."""
+"""From the candidates of one class, row indices of shape (K,), select at most so many."""
 
 
-def old_quotas(num_old_tasks: int, capacity: int, num_classes: int, generator: torch.Generator) -> list[int]:
-    """Divide the part of the memory that old tasks keep, ``capacity * s / (s + 1)`` rows, among their classes.
+def _old_quotas(num_old_tasks: int, capacity: int, num_classes: int, generator: torch.Generator) -> list[int]:
+    """Divide the rows of the s old tasks, ``capacity * s / (s + 1)``, among their classes.
 
     A fraction of a row is rounded up with the probability of the fraction, so that classes are equal on average.
     """
@@ -24,10 +24,10 @@ def old_quotas(num_old_tasks: int, capacity: int, num_classes: int, generator: t
     return [whole + int(up) for up in extra]
 
 
-def new_quotas(rest: int, num_classes: int) -> list[int]:
-    """Divide the rest of the memory among the classes of the task just learned, so that the sum is exact.
+def _new_quotas(rest: int, num_classes: int) -> list[int]:
+    """Divide the rest of the memory among the classes of the task just learned; the sum is exact.
 
-    >>> new_quotas(100, 3)
+    >>> _new_quotas(100, 3)
     [33, 33, 34]
     """
     quotas = []
@@ -38,7 +38,14 @@ def new_quotas(rest: int, num_classes: int) -> list[int]:
 
 
 def random_choice(generator: torch.Generator) -> Choose:
-    """Choose uniformly without replacement."""
+    """Return a rule that selects uniformly without replacement.
+
+    Args:
+        generator: The generator of the selection.
+
+    Returns:
+        The rule.
+    """
     return lambda candidates, count: candidates[torch.randperm(len(candidates), generator=generator)[:count]]
 
 
@@ -51,16 +58,27 @@ def balanced_update(
     choose_old: Choose,
     choose_new: Choose,
 ) -> tuple[Tensor, Tensor]:
-    """Decide what is kept after a task: indices into the memory and into the task's samples.
+    """Select the rows to keep after a task (Co2L).
 
-    The old classes shrink to their quotas; what is free is divided among the classes of the new task (Co2L). The
-    caller writes the rows, because only it knows the further columns.
+    The old classes are reduced to their quotas; the rest is divided among the classes of the new task. The caller
+    writes the rows, since only it knows the other columns.
+
+    Args:
+        memory: The memory, with a column "y".
+        y: The labels of the task's samples, shape (N,).
+        num_old_tasks: The number of tasks in the memory.
+        generator: The generator of the quotas.
+        choose_old: The rule for rows of the memory.
+        choose_new: The rule for samples of the task.
+
+    Returns:
+        Indices into the memory and into the task's samples.
     """
     old_labels = memory["y"] if len(memory) else torch.zeros(0, dtype=torch.long)
     old_classes = old_labels.unique().tolist()
     kept = [torch.zeros(0, dtype=torch.long)]
     for label, quota in zip(
-        old_classes, old_quotas(num_old_tasks, memory.capacity, len(old_classes), generator), strict=True
+        old_classes, _old_quotas(num_old_tasks, memory.capacity, len(old_classes), generator), strict=True
     ):
         kept.append(choose_old((old_labels == label).nonzero().flatten(), quota))
     old = torch.cat(kept)[: memory.capacity]
@@ -68,7 +86,7 @@ def balanced_update(
     taken = [torch.zeros(0, dtype=torch.long)]
     rest = memory.capacity - len(old)
     for position, label in enumerate(new_classes):
-        quota = new_quotas(rest, len(new_classes) - position)[0]
+        quota = _new_quotas(rest, len(new_classes) - position)[0]
         taken.append(choose_new((y == label).nonzero().flatten(), quota))
         rest -= len(taken[-1])
     return old, torch.cat(taken)

@@ -1,4 +1,4 @@
-"""What is remembered: a fixed number of rows, images as uint8, with any further columns a method wants to keep."""
+"""The buffer: a fixed number of rows, with images as uint8 and any further columns of a method."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from torch import Tensor
 
 
 class Buffer:
-    """Rows of equal columns (``x``, ``y`` and whatever a method adds) up to a capacity.
+    """Rows with columns ``x``, ``y`` and those a method adds, up to a capacity.
 
-    Columns are allocated once, at full capacity, when the first rows come in; adding rows writes into them and never
-    copies what is already there. ``seen`` counts the samples offered so far, for policies that need it (reservoir).
+    Columns are allocated once, at full capacity, with the first rows; adding rows never copies those already there.
+
+    Args:
+        capacity: The largest number of rows.
+
+    Attributes:
+        capacity: The largest number of rows.
+        seen: The number of samples offered so far, which the reservoir needs.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -26,7 +32,7 @@ class Buffer:
         return self._size
 
     def __getitem__(self, column: str) -> Tensor:
-        """Return a column, (len, ...), as a view of the stored rows."""
+        """Return a column of shape (len, ...) as a view of the stored rows."""
         return self._columns[column][: self._size]
 
     @property
@@ -35,7 +41,15 @@ class Buffer:
         return tuple(self._columns)
 
     def write(self, slots: Tensor, rows: Mapping[str, Tensor]) -> None:
-        """Put rows into slots, (K,) each below the capacity; the filled slots must stay without a gap."""
+        """Write rows to slots.
+
+        Args:
+            slots: Slots of shape (K,), each below the capacity; together with those in use they must have no gap.
+            rows: Columns of shape (K, ...).
+
+        Raises:
+            ValueError: If the columns are not those of the memory.
+        """
         if not len(slots):
             return
         if not self._columns:
@@ -56,7 +70,14 @@ class Buffer:
             self._columns[column] = torch.cat([old, added], dim=1)
 
     def replace(self, rows: Mapping[str, Tensor]) -> None:
-        """Replace the whole content, (K, ...) columns with K at most the capacity."""
+        """Replace the whole content.
+
+        Args:
+            rows: Columns of shape (K, ...), K at most the capacity.
+
+        Raises:
+            ValueError: If there are more rows than the capacity.
+        """
         count = len(next(iter(rows.values()))) if rows else 0
         if count > self.capacity:
             raise ValueError(f"{count} rows were offered to a memory of {self.capacity}")
@@ -65,9 +86,16 @@ class Buffer:
         self.write(torch.arange(count), kept)
 
     def exchange(self, dropped: Tensor, rows: Mapping[str, Tensor]) -> None:
-        """Let go of the rows ``dropped``, (K,) distinct, and take in others, (N, ...) columns, where there is room.
+        """Remove rows and add others in their place.
 
-        Nobody else is copied, except that rows from the end move into what gaps are left: the order is not kept.
+        Other rows are not copied, except that rows from the end are moved to remaining gaps: the order is not kept.
+
+        Args:
+            dropped: Distinct row indices of shape (K,).
+            rows: Columns of shape (N, ...).
+
+        Raises:
+            ValueError: If there would be more rows than the capacity.
         """
         count = len(next(iter(rows.values())))
         size = self._size - len(dropped) + count
@@ -85,25 +113,44 @@ class Buffer:
             self._size = size
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw rows uniformly without replacement: their indices, (min(count, len),)."""
+        """Draw rows uniformly without replacement.
+
+        Args:
+            count: The number of rows.
+            generator: The generator.
+
+        Returns:
+            Row indices of shape (min(count, len),).
+        """
         return torch.randperm(self._size, generator=generator)[:count]
 
     def rows(self, index: Tensor | None = None) -> dict[str, Tensor]:
-        """Return all columns, at ``index`` or whole."""
+        """Return all columns.
+
+        Args:
+            index: Row indices of shape (K,). Default: all rows.
+
+        Returns:
+            Columns of shape (K, ...).
+        """
         return {
             name: self[name] if index is None else self[name].index_select(0, index) for name in self._columns
         }
 
     @property
     def num_bytes(self) -> int:
-        """The bytes that the columns take at full capacity."""
+        """The size of the columns at full capacity in bytes."""
         return sum(value.numel() * value.element_size() for value in self._columns.values())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return content and counters."""
+        """Return rows and counters."""
         return {"seen": self.seen, "columns": {name: value.clone() for name, value in self.rows().items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take content and counters as they were."""
+        """Restore rows and counters.
+
+        Args:
+            state: The result of `state_dict`.
+        """
         self.replace(state["columns"])
         self.seen = state["seen"]

@@ -1,4 +1,4 @@
-"""GCR: a weighted few whose gradients add up to those of all (Tiwari et al., CVPR 2022)."""
+"""GCR: a weighted subset whose gradients add up to those of all samples (Tiwari et al., CVPR 2022)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from torch import Tensor
 from gplasc.quadratic import minimize_non_negative
 
 
-def last_layer_gram(errors: Tensor, features: Tensor) -> Tensor:
-    """Inner products of all pairs of samples' gradients by the weights and biases of a linear last layer, (N, N).
+def _last_layer_gram(errors: Tensor, features: Tensor) -> Tensor:
+    """Return the inner products of all pairs of samples' gradients by the parameters of a linear last layer, (N, N).
 
     The gradient of sample i is the outer product of its loss's gradient by the logits with (features, 1); so the inner
-    product is ``<e_i, e_j> (<h_i, h_j> + 1)`` and no gradient has to be written down. errors: (N, C); features: (N, D).
+    product is ``<e_i, e_j> (<h_i, h_j> + 1)``, and no gradient is stored. errors: (N, C); features: (N, D).
     """
     errors, features = errors.double(), features.double()
     return (errors @ errors.T) * (features @ features.T + 1)
 
 
-def matching_pursuit(
+def _matching_pursuit(
     gram: Tensor, wanted: Tensor, budget: int, *, ridge: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Approximate a vector by few vectors with non-negative weights (orthogonal matching pursuit).
 
         minimize || b - sum_i w_i g_i ||^2 + ridge || w ||^2   with w >= 0 and at most ``budget`` of them above 0
 
-    gram: (N, N) of <g_i, g_j>; wanted: (N,) of <g_i, b>: nothing else about the vectors is needed. Each step takes the
-    vector that has the largest inner product with what is still missing, and fits all weights anew. Returns indices in
-    the order in which they were taken and their weights, (K,) each, K <= budget: it stops when no vector helps.
+    gram: (N, N) of <g_i, g_j>; wanted: (N,) of <g_i, b>. Each step adds the vector with the largest inner product with
+    the residual and fits all weights again. Returns indices in the order of selection and their weights, (K,) each,
+    K <= budget: it stops when no vector reduces the residual.
     """
     gram, wanted = gram.double(), wanted.double()
     chosen: list[int] = []
@@ -50,25 +50,25 @@ def matching_pursuit(
 
 def _fit(gram: Tensor, wanted: Tensor, ridge: float) -> Tensor:
     """Minimize ``w' (G + ridge) w / 2 - b' w`` over w >= 0."""
-    # A hair of the diagonal keeps equal vectors from making the matrix singular.
+    # Equal vectors would make the matrix singular without a small multiple of the diagonal.
     jitter = ridge + 1e-10 * float(gram.diagonal().mean())
     return minimize_non_negative(gram + jitter * torch.eye(len(gram), dtype=gram.dtype), wanted)
 
 
-def class_budgets(counts: Tensor, budget: int) -> Tensor:
-    """Divide a budget among classes in proportion to their sizes, at least 1 each while it lasts.
+def _class_budgets(counts: Tensor, budget: int) -> Tensor:
+    """Divide a budget among classes in proportion to their sizes, at least 1 each if it suffices.
 
-    counts: (K,) samples a class has, all above 0. Returns (K,) whole numbers, none above its count, whose sum is the
+    counts: (K,) numbers of samples, all above 0. Returns (K,) integers, none above its count, whose sum is the
     budget or, if that is less, the number of samples.
 
-    >>> class_budgets(torch.tensor([90, 9, 1]), 10).tolist()
+    >>> _class_budgets(torch.tensor([90, 9, 1]), 10).tolist()
     [8, 1, 1]
     """
     budget = min(budget, int(counts.sum()))
     ideal = counts.double() * budget / counts.sum()
     given = torch.minimum(ideal.long().clamp(min=1), counts)
     least = 1 if budget >= len(counts) else 0
-    while int(given.sum()) > budget:  # the 1s of small classes are paid for by the larger ones
+    while int(given.sum()) > budget:  # the larger classes give up rows for the small ones
         given[int((given - ideal).masked_fill(given <= least, -torch.inf).argmax())] -= 1
     while int(given.sum()) < budget:
         given[int((ideal - given).masked_fill(given >= counts, -torch.inf).argmax())] += 1
@@ -85,22 +85,32 @@ def select_coreset(
     ridge: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Choose weighted samples whose last-layer gradients add up to those of all, class by class.
+    """Select weighted samples whose last-layer gradients add up to those of all samples, class by class.
 
-    errors: (N, C) gradient of each sample's loss by its logits; features: (N, D); y: (N,); weights: (N,) that the
-    samples have now. Returns indices and new weights, (min(budget, N),) each. ``ridge`` is relative to the mean squared
-    length of a class's gradients. Where fewer samples suffice, others are added at random with weight 1.
+    If fewer samples than the budget suffice, others are added at random with weight 1.
+
+    Args:
+        errors: The gradient of each sample's loss by its logits, shape (N, C).
+        features: Features of shape (N, D).
+        y: Labels of shape (N,).
+        weights: The current weights of the samples, shape (N,).
+        budget: The number of samples to select.
+        ridge: The L2 penalty of the weights, relative to the mean squared norm of the gradients of a class.
+        generator: The generator of the random samples.
+
+    Returns:
+        Indices and new weights of shape (min(budget, N),).
     """
     if budget >= len(y):
         return torch.arange(len(y)), weights
     chosen, found = [], []
     labels, counts = y.unique(return_counts=True)
-    for label, quota in zip(labels, class_budgets(counts, budget).tolist(), strict=True):
+    for label, quota in zip(labels, _class_budgets(counts, budget).tolist(), strict=True):
         rows = (y == label).nonzero().flatten()
-        gram = last_layer_gram(errors[rows], features[rows])
+        gram = _last_layer_gram(errors[rows], features[rows])
         scale = float(gram.diagonal().mean())
         wanted = gram @ weights[rows].double()
-        index, fitted = matching_pursuit(gram, wanted, quota, ridge=ridge * scale)
+        index, fitted = _matching_pursuit(gram, wanted, quota, ridge=ridge * scale)
         spare = torch.ones(len(rows), dtype=torch.bool)
         spare[index] = False
         others = spare.nonzero().flatten()

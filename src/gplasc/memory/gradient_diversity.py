@@ -1,4 +1,4 @@
-"""GSS: samples are kept whose gradients point in different directions (Aljundi et al., NeurIPS 2019)."""
+"""GSS: the memory keeps samples whose gradients have different directions (Aljundi et al., NeurIPS 2019)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from gplasc.models import Network
 
+def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Return the inner products of the gradients of all pairs of samples, without storing a whole gradient.
 
-def gradient_products(network: Network, x: Tensor, y: Tensor) -> Tensor:
-    """Inner products of the gradients of all pairs of samples, (N, N), without writing a gradient down as a whole.
+    The gradients are those of the cross-entropy by all parameters that the logits depend on; BatchNorm uses its running
+    statistics. One forward and one backward pass give the input and the output gradient of each layer; from these
+    follow the gradients of a layer's parameters, of which only products are kept. For a network with other layers than
+    convolution, linear and BatchNorm all gradients are computed at once.
 
-    The gradients are those of `sample_gradients`. All samples go through the network once, forward and backward; a
-    sample's gradient by the weights of a layer follows from what went into the layer and the gradient by what came out,
-    and only products of it are kept, layer by layer. A network with other layers than convolution, linear and
-    BatchNorm is left to `sample_gradients`.
+    Args:
+        network: The network, a `gplasc.models.Network` with a classifier. It is not changed.
+        x: Normalized images of shape (N, C, H, W).
+        y: Labels of shape (N,).
+
+    Returns:
+        Inner products of shape (N, N).
     """
     layers = _trained_layers(network)
     if not all(_known(layer) for layer in layers):
-        gradients = sample_gradients(network, x, y)
+        gradients = _sample_gradients(network, x, y)
         return gradients @ gradients.T
     entered: dict[nn.Module, list[Tensor]] = {layer: [] for layer in layers}
     errors: dict[nn.Module, list[Tensor]] = {layer: [] for layer in layers}
 
     def watch(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         entered[layer].append(inputs[0].detach())
-        # A hook belongs to the value as it is now, so that a ReLU may overwrite it later. Backward meets the last
-        # call first.
+        # The hook belongs to the current value, so that an in-place ReLU may overwrite it later. The backward pass
+        # begins with the last call.
         output.register_hook(lambda gradient: errors[layer].insert(0, gradient))
 
     handles = [layer.register_forward_hook(watch) for layer in layers]
@@ -38,7 +44,7 @@ def gradient_products(network: Network, x: Tensor, y: Tensor) -> Tensor:
         with _evaluating(network), torch.enable_grad():
             x = x.detach().requires_grad_()
             loss = nn.functional.cross_entropy(network(x).logits.float(), y, reduction="sum")
-            torch.autograd.grad(loss, x)  # only by the images: nobody needs the sums over samples
+            torch.autograd.grad(loss, x)  # by the images only: the sums over samples are not needed
     finally:
         for handle in handles:
             handle.remove()
@@ -51,17 +57,17 @@ def gradient_products(network: Network, x: Tensor, y: Tensor) -> Tensor:
     return products
 
 
-def sample_gradients(network: Network, x: Tensor, y: Tensor) -> Tensor:
-    """The gradient of each sample's cross-entropy by all weights that the logits depend on, (N, P).
+def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Return the gradient of each sample's cross-entropy by all parameters that the logits depend on, (N, P).
 
-    x: (N, C, H, W) normalized images; y: (N,). One vectorized pass, not one backward pass a sample. BatchNorm uses its
-    running statistics, without which a gradient of one sample would not exist; nothing of the network is changed.
+    x: (N, C, H, W) normalized images; y: (N,). One vectorized pass instead of one backward pass per sample. BatchNorm
+    uses its running statistics: with batch statistics a gradient of a single sample does not exist.
     """
     model = _Logits(network)
     fixed = {name: value.detach() for name, value in model.named_buffers()}
     weights: dict[str, Tensor] = {}
     for name, value in model.named_parameters():
-        beside = name.startswith("network.projection.")  # a plug-in's head: no logit depends on it
+        beside = name.startswith("network.projection.")  # the head of a plug-in: no logit depends on it
         (fixed if beside else weights)[name] = value.detach()
 
     def loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -74,10 +80,14 @@ def sample_gradients(network: Network, x: Tensor, y: Tensor) -> Tensor:
 
 
 def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """``1 + max over references of the cosine``, in 0..2, for the mean gradient of a batch and for each of its samples.
+    """Return ``1 + max over references of the cosine`` for the mean gradient of a batch and for each of its samples.
 
-    products: (N, N) inner products of gradients, of a batch of ``count`` samples and the references behind it, at least
-    one of each. Returns a number, (), and (count,).
+    Args:
+        products: Inner products of gradients, shape (N, N), of a batch followed by the references, at least one each.
+        count: The number of samples of the batch.
+
+    Returns:
+        Scores in [0, 2] of shape () and (count,).
     """
     lengths = products.diagonal().clamp(min=1e-30).sqrt()
     cosines = products[:count, count:] / lengths[:count].unsqueeze(1) / lengths[count:]
@@ -87,19 +97,25 @@ def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def diverse_slots(scores: Tensor, candidates: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Let candidates compete for places in a full memory: the more alike a row is to others, the sooner it goes.
+    """Select the candidates that replace rows of a full memory.
 
-    Each candidate x challenges a row i drawn with probability ``s_i / sum s`` and takes its place with probability
-    ``s_i / (s_i + c_x)``. scores: (M,) of the rows; candidates: (N,) scores. Returns positions among the candidates and
-    the slots they take, (K,) each. The challenged rows are drawn together and without replacement, so no slot is taken
-    twice; beyond M candidates nobody is left to challenge.
+    Each candidate x is compared with a row i drawn with probability ``s_i / sum s`` and replaces it with probability
+    ``s_i / (s_i + c_x)``: a row that is similar to others is replaced sooner. The rows are drawn together without
+    replacement, so only the first M candidates are considered.
+
+    Args:
+        scores: Scores of the rows, shape (M,).
+        candidates: Scores of the candidates, shape (N,).
+        generator: The generator.
+
+    Returns:
+        Positions among the candidates and their slots, shape (K,) each.
     """
     candidates = candidates[: len(scores)]
     if not len(candidates):
         return torch.zeros(0, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    weights = scores.double().clamp(
-        min=1e-12
-    )  # a row opposite to all others has score 0, and may still be drawn
+    # A row opposite to all others has score 0, and can still be drawn.
+    weights = scores.double().clamp(min=1e-12)
     slots = torch.multinomial(weights, len(candidates), replacement=False, generator=generator)
     odds = weights[slots] / (weights[slots] + candidates.double())
     won = torch.rand(len(candidates), generator=generator, dtype=torch.float64) < odds
@@ -107,20 +123,21 @@ def diverse_slots(scores: Tensor, candidates: Tensor, generator: torch.Generator
 
 
 class _Logits(nn.Module):
-    """The network as a function to logits: its outputs are lazy, and must be asked for inside the call."""
+    """The network as a function that returns logits: its outputs are lazy and must be computed inside the call."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.network(x).logits
+        logits: Tensor = self.network(x).logits
+        return logits
 
 
-def _trained_layers(network: Network) -> list[nn.Module]:
-    """The layers with weights of their own that the logits depend on."""
-    parts = [part for part in (network.encoder, network.classifier) if part is not None]
-    layers = [layer for part in parts for layer in part.modules()]
+def _trained_layers(network: nn.Module) -> list[nn.Module]:
+    """Return the layers with parameters that the logits depend on."""
+    modules = [part for part in (network.encoder, network.classifier) if isinstance(part, nn.Module)]
+    layers = [layer for module in modules for layer in module.modules()]
     return [layer for layer in layers if next(layer.parameters(recurse=False), None) is not None]
 
 
@@ -131,7 +148,7 @@ def _known(layer: nn.Module) -> bool:
 
 
 def _layer_gradients(layer: nn.Module, x: Tensor, error: Tensor) -> list[Tensor]:
-    """Each sample's gradient by each of a layer's weights, (N, P), from its input and the gradient by its output."""
+    """Return each sample's gradient by each parameter of a layer, (N, P), from its input and output gradient."""
     found = []
     if isinstance(layer, nn.Conv2d):
         assert not isinstance(layer.padding, str)
@@ -153,7 +170,7 @@ def _layer_gradients(layer: nn.Module, x: Tensor, error: Tensor) -> list[Tensor]
 
 
 @contextmanager
-def _evaluating(network: Network) -> Iterator[None]:
+def _evaluating(network: nn.Module) -> Iterator[None]:
     training = network.training
     network.eval()
     try:

@@ -1,4 +1,4 @@
-"""Herding: samples whose running mean stays closest to the mean of their class (iCaRL)."""
+"""Herding: samples whose mean stays closest to the mean of their class (iCaRL)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from torch import Tensor
 
 
 def herding_order(features: Tensor, count: int) -> Tensor:
-    """Choose samples one after the other such that the mean of those chosen is nearest to the mean of all.
+    """Select samples one after the other such that the mean of the selected ones is nearest to the mean of all.
 
-        i_k = argmin over i not chosen of || mean - (f_i + sum of those chosen) / k ||
+        i_k = argmin over i not selected of || mean - (f_i + sum of those selected) / k ||
 
-    features: (N, D), of one class. Returns (min(count, N),) indices, the most representative first; any beginning of
-    the list is itself the choice for a smaller count.
+    Args:
+        features: Features of one class, shape (N, D).
+        count: The number of samples.
+
+    Returns:
+        Indices of shape (min(count, N),), the most representative first; the first k are the selection for count k.
     """
     features = features.double()
     count = min(count, len(features))

@@ -1,4 +1,4 @@
-"""CCLIS's memory: samples that are hard for the other classes' prototypes are kept more often."""
+"""The memory of CCLIS: samples close to the prototypes of other classes are kept more often."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from gplasc.memory.balanced import Choose
 
 
 def importance_scores(similarity: Tensor, y: Tensor, temperature: float) -> Tensor:
-    """How much a sample weighs in the contrast sets of the other classes' prototypes.
+    """Return the share of each sample in the contrast sets of the prototypes of other classes.
 
         score_i = mean over classes c != y_i of softmax over samples of <p_c, z_i> / temperature
 
-    similarity: (N, C) cosines of samples and prototypes of all classes seen; y: (N,). Returns (N,); with one class 0s.
+    Args:
+        similarity: Cosines between samples and the prototypes of all classes seen, shape (N, C).
+        y: Labels of shape (N,).
+        temperature: Divides the cosines.
+
+    Returns:
+        Scores of shape (N,), float64; zeros with a single class.
     """
     share = (similarity.double() / temperature).softmax(0)
     own = share.gather(1, y.unsqueeze(1)).squeeze(1)
@@ -21,15 +27,31 @@ def importance_scores(similarity: Tensor, y: Tensor, temperature: float) -> Tens
 
 
 def class_probabilities(scores: Tensor, y: Tensor) -> Tensor:
-    """Scores divided by their class's sum, (N,): the probabilities of being drawn inside the class."""
+    """Return the probability of each sample to be drawn within its class: its score divided by the sum of its class.
+
+    Args:
+        scores: Non-negative scores of shape (N,).
+        y: Labels of shape (N,).
+
+    Returns:
+        Probabilities of shape (N,); uniform in a class whose scores are all 0.
+    """
     totals = torch.zeros(int(y.max()) + 1 if len(y) else 0, dtype=scores.dtype).index_add_(0, y, scores)
     counts = torch.bincount(y, minlength=len(totals)).to(scores.dtype)
-    # A class whose scores are all 0 (the only one so far) is drawn from uniformly.
+    # The scores of a class are all 0 if it is the only one so far.
     return torch.where(totals[y] > 0, scores / totals[y].clamp(min=1e-300), 1.0 / counts[y])
 
 
 def weighted_choice(probabilities: Tensor, generator: torch.Generator) -> Choose:
-    """Choose without replacement in proportion to ``probabilities``, (N,) by candidate index."""
+    """Return a rule that selects without replacement in proportion to probabilities.
+
+    Args:
+        probabilities: Probabilities of shape (N,), by candidate index.
+        generator: The generator of the selection.
+
+    Returns:
+        The rule.
+    """
 
     def choose(candidates: Tensor, count: int) -> Tensor:
         count = min(count, len(candidates))

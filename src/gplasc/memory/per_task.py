@@ -1,4 +1,4 @@
-"""A memory divided equally among groups: tasks (FDR, A-GEM, GCR) or classes (iCaRL)."""
+"""A memory that is divided equally among groups: tasks (FDR, A-GEM, GCR) or classes (iCaRL)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from torch import Tensor
 
 
 def equal_shares(total: int, count: int) -> Tensor:
-    """Divide ``total`` rows among ``count`` groups: (count,) whole numbers that differ by at most 1 and sum to it.
+    """Divide rows equally among groups.
 
-    With one group more, no share grows: what is kept at a task's end never has to be found again.
+    With one more group no share becomes larger, so rows that were removed are never needed again.
+
+    Args:
+        total: The number of rows.
+        count: The number of groups.
+
+    Returns:
+        Integers of shape (count,) that differ by at most 1 and sum to `total`.
 
     >>> equal_shares(200, 3).tolist()
     [67, 67, 66]
@@ -17,10 +24,10 @@ def equal_shares(total: int, count: int) -> Tensor:
     return total // count + (torch.arange(count) < total % count).long()
 
 
-def rank_within(group: Tensor) -> Tensor:
-    """Number the rows of each group in their order: (N,) group numbers to (N,) ranks from 0.
+def _rank_within(group: Tensor) -> Tensor:
+    """Number the rows of each group in their order: (N,) groups to (N,) ranks from 0.
 
-    >>> rank_within(torch.tensor([7, 3, 7, 7, 3])).tolist()
+    >>> _rank_within(torch.tensor([7, 3, 7, 7, 3])).tolist()
     [0, 0, 1, 2, 1]
     """
     by_group, order = group.sort(stable=True)
@@ -34,9 +41,15 @@ def rank_within(group: Tensor) -> Tensor:
 
 
 def surplus(group: Tensor, share: Tensor, rank: Tensor | None = None) -> Tensor:
-    """Return the rows that exceed their group's share: (N,) groups, (G,) shares, (N,) ranks, to (K,) indices.
+    """Return the rows that exceed the share of their group.
 
-    Without ranks, the rows that came first are kept.
+    Args:
+        group: The group of each row, shape (N,).
+        share: The share of each group, shape (G,).
+        rank: The rank of each row in its group, shape (N,); low ranks are kept. Default: the order of the rows.
+
+    Returns:
+        Row indices of shape (K,).
     """
-    rank = rank_within(group) if rank is None else rank
+    rank = _rank_within(group) if rank is None else rank
     return (rank >= share[group]).nonzero().flatten()

@@ -1,4 +1,4 @@
-"""Reservoir: at any time every sample offered so far is in the memory with the same probability."""
+"""Reservoir sampling: at any time each sample offered so far is in the memory with the same probability."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from gplasc.memory.buffer import Buffer
 
 
-def reservoir_slots(
+def _reservoir_slots(
     seen: int, count: int, capacity: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Decide which of ``count`` arriving samples enter a memory that was offered ``seen`` before, and where.
+    """Select which of ``count`` samples enter a memory that was offered ``seen`` before, and their slots.
 
     Sample number n, counted from 0, takes slot n while there is room; after that slot r ~ U{0..n} if r is below the
-    capacity, and is turned away otherwise. Returns positions among the arriving samples and their slots, (K,) each;
-    where two meet in a slot, the later one stands, as if they had come one by one.
+    capacity, and none otherwise. Returns positions among the samples and their slots, (K,) each; if two samples have
+    the same slot, the later one remains, as if they had been offered one by one.
     """
     free = max(min(capacity - seen, count), 0)
-    # In numpy: on a few numbers, calling is what costs, and torch's calls cost several times as much.
+    # In numpy: for few numbers the calls dominate, and those of torch take several times as long.
     drawn = torch.rand(count - free, generator=generator, dtype=torch.float64).numpy()
     late = (drawn * np.arange(seen + free + 1, seen + count + 1)).astype(np.int64)
     entering = np.flatnonzero(late < capacity)
@@ -29,20 +29,26 @@ def reservoir_slots(
     position = np.concatenate([np.arange(free), entering + free])
     if len(entering) and len(slots) > 1:
         holder = np.full(capacity, -1)
-        holder[slots] = position  # of several positions numpy leaves the last, and that came last
+        holder[slots] = position  # of several positions numpy keeps the last
         slots = np.flatnonzero(holder >= 0)
         position = holder[slots]
     return torch.from_numpy(position), torch.from_numpy(slots)
 
 
 def offer(memory: Buffer, rows: Mapping[str, Tensor], generator: torch.Generator) -> None:
-    """Offer rows, (N, ...) columns, to a memory that is a reservoir; only those that enter are copied."""
+    """Offer rows to a memory that is a reservoir. Only the rows that enter are copied.
+
+    Args:
+        memory: The memory.
+        rows: Columns of shape (N, ...), "y" among them.
+        generator: The generator of the slots.
+    """
     count = len(rows["y"])
     if memory.seen + count <= memory.capacity:
         memory.write(torch.arange(memory.seen, memory.seen + count), rows)
         memory.seen += count
         return
-    position, slots = reservoir_slots(memory.seen, count, memory.capacity, generator)
+    position, slots = _reservoir_slots(memory.seen, count, memory.capacity, generator)
     memory.seen += count
     if len(slots):
         memory.write(

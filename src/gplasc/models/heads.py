@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gplasc.losses.inputs import unit_rows
+from gplasc.losses import unit_rows
 from gplasc.models.initialize import initialize
 
 

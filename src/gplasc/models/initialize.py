@@ -1,4 +1,4 @@
-"""Starting weights, drawn from a generator that the caller owns."""
+"""Initialization of weights from a given generator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from torch import nn
 
 
 def initialize(module: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Draw the weights of every convolution and linear layer inside `module` anew.
+    """Initialize all convolution, linear and BatchNorm layers of a module in place.
 
-    Convolutions: Kaiming normal with fan-out, as in the ResNets of Co2L. Linear layers: torch's own
-    default, uniform in +-1/sqrt(inputs). BatchNorm: scale 1, shift 0. Without a generator torch's
-    global one is used. Weights are drawn in the order of the modules, so equal generators give equal nets.
+    Convolutions: Kaiming normal with fan-out, as in the ResNets of Co2L. Linear layers: PyTorch's default, uniform in
+    +-1 / sqrt(in_features). BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal
+    generators give equal networks.
+
+    Args:
+        module: The module.
+        generator: The generator. Default: PyTorch's global one.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):

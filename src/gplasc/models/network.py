@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from gplasc.losses.inputs import unit_rows
+from gplasc.losses import unit_rows
 from gplasc.models.encoder import Encoder
 from gplasc.models.heads import LinearClassifier
 

@@ -1,4 +1,4 @@
-"""ResNet-18 without its classifier: the CIFAR stem for small images, the ImageNet stem for 224 px."""
+"""ResNet-18 without a classifier, with a CIFAR stem for small images or an ImageNet stem for 224 px."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from gplasc.models.initialize import initialize
 Stem = Literal["cifar", "imagenet"]
 
 
-class Shortcut(nn.Conv2d):
-    """A 1x1 convolution with a stride; when it is narrow, one without stride on every stride-th pixel: the same sums.
+class _Shortcut(nn.Conv2d):
+    """A 1x1 convolution with a stride; with few channels, one without stride on every stride-th pixel.
 
-    With fewer than 16 channels, an odd batch in channels_last and several threads, the backward pass of torch 2.13's
-    strided kernel on CPUs writes beyond its memory and the process dies.
+    Both compute the same sums. With fewer than 16 channels, an odd batch in channels_last and several threads, the
+    backward pass of the strided CPU kernel of torch 2.13 writes out of bounds, and the process crashes.
     """
 
     def __init__(self, in_channels: int, channels: int, stride: int) -> None:
         super().__init__(in_channels, channels, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, C, H, W) -> (N, channels, H / stride, W / stride)."""
+        """Map (N, C, H, W) to (N, channels, H / stride, W / stride)."""
         if self.in_channels >= 16:
             out: Tensor = super().forward(x)
             return out
         return F.conv2d(x[..., :: self.stride[0], :: self.stride[1]], self.weight)
 
 
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; `final_relu=False` leaves the sum signed."""
+class _BasicBlock(nn.Module):
+    """Two 3x3 convolutions with a shortcut; with `final_relu=False` the output is signed."""
 
     def __init__(self, in_channels: int, channels: int, stride: int, *, final_relu: bool) -> None:
         super().__init__()
@@ -43,11 +43,11 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or in_channels != channels:
-            self.shortcut = nn.Sequential(Shortcut(in_channels, channels, stride), nn.BatchNorm2d(channels))
+            self.shortcut = nn.Sequential(_Shortcut(in_channels, channels, stride), nn.BatchNorm2d(channels))
         self.final_relu = final_relu
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, C, H, W) -> (N, channels, H / stride, W / stride)."""
+        """Map (N, C, H, W) to (N, channels, H / stride, W / stride)."""
         out = F.relu(self.bn1(self.conv1(x)), inplace=True)
         out = self.bn2(self.conv2(out))
         out += self.shortcut(x)
@@ -55,7 +55,10 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(Encoder):
-    """ResNet-18 encoder (He et al. 2016): four stages of two blocks, width, 2, 4 and 8 times width."""
+    """ResNet-18 encoder (He et al. 2016): four stages of two blocks with 1, 2, 4 and 8 times `width` channels.
+
+    See `resnet18`.
+    """
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class ResNet18(Encoder):
             for block in range(2):
                 last = stage == 3 and block == 1
                 blocks.append(
-                    BasicBlock(
+                    _BasicBlock(
                         channels_in,
                         channels,
                         stride=2 if stage > 0 and block == 0 else 1,
@@ -105,7 +108,7 @@ class ResNet18(Encoder):
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
-        """Feature maps (N, 8 * width, h, w) of the last block."""
+        """Return the feature maps of the last block, shape (N, 8 * width, h, w)."""
         out: Tensor = self.blocks(self.stem(x))
         return out
 
@@ -118,11 +121,21 @@ def resnet18(
     in_channels: int = 3,
     generator: torch.Generator | None = None,
 ) -> ResNet18:
-    """ResNet-18 encoder with 8 * width features.
+    """Return a ResNet-18 encoder with 8 * width features.
 
-    stem: "cifar" (3x3, stride 1, no pooling) or "imagenet" (7x7, stride 2, max-pooling: for 224 px).
-    features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU,
-    so that cosines between features can be negative).
+    Args:
+        width: The number of channels of the first stage.
+        stem: "cifar" (3x3, stride 1, no pooling) or "imagenet" (7x7, stride 2, max pooling, for 224 px).
+        features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU, so that
+            cosines between features can be negative).
+        in_channels: The number of channels of the images.
+        generator: The generator of the weights. Default: PyTorch's global one.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        ValueError: If a setting is out of its range.
 
     >>> sum(p.numel() for p in resnet18().parameters())
     11168832

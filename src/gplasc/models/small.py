@@ -1,4 +1,4 @@
-"""A small convolutional encoder for images of 8x8 to 28x28 pixels, quick on a CPU."""
+"""A small convolutional encoder for images of 8x8 to 28x28 pixels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gplasc.models.initialize import initialize
 
 
 class SmallConv(Encoder):
-    """Three 3x3 convolutions with BatchNorm (the last two with stride 2) and an average over the maps."""
+    """Three 3x3 convolutions with BatchNorm, the last two with stride 2, and average pooling. See `small_conv`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SmallConv(Encoder):
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
-        """Feature maps (N, feature_dim, H / 4, W / 4)."""
+        """Return feature maps of shape (N, feature_dim, H / 4, W / 4)."""
         out: Tensor = self.layers(x)
         return out
 
@@ -56,9 +56,20 @@ def small_conv(
     feature_dim: int = 128,
     generator: torch.Generator | None = None,
 ) -> SmallConv:
-    """Small encoder: (N, in_channels, H, W), H and W from 8 to 28 or so -> (N, feature_dim).
+    """Return a small encoder for images of about 8 to 28 pixels.
 
-    features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
+    Args:
+        width: The number of channels of the first convolution.
+        in_channels: The number of channels of the images.
+        features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
+        feature_dim: The number of features.
+        generator: The generator of the weights. Default: PyTorch's global one.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        ValueError: If a setting is out of its range.
     """
     return SmallConv(
         width=width,

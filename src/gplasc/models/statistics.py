@@ -1,4 +1,4 @@
-"""BatchNorm's running statistics: which images they describe."""
+"""Control of the running statistics of BatchNorm."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 @contextmanager
 def steady_statistics(network: nn.Module) -> Iterator[None]:
-    """Forward passes inside normalize by their own batch and leave the running statistics alone.
+    """Context manager in which forward passes do not update the running statistics of BatchNorm.
 
-    For images that are trained on in a form in which none is ever evaluated, such as strongly augmented views beside
-    a classifier's own: with statistics of both, it predicts badly, whatever it has learned.
+    Use it for images that occur in training only, such as strongly augmented views for an additional term: running
+    statistics of both kinds of images would degrade the predictions of a classifier.
+
+    Args:
+        network: The network, in training mode: its layers still normalize by the statistics of the batch.
+
+    Yields:
+        Nothing.
     """
     momenta = {layer: layer.momentum for layer in network.modules() if isinstance(layer, _NORMS)}
     for layer in momenta:

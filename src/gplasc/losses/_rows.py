@@ -1,9 +1,8 @@
-"""Losses over pairs of rows, a few rows of the pair matrix at a time.
+"""Losses over pairs of rows, computed in blocks of rows of the pair matrix.
 
 The (N, N) matrix of cosines and the temporaries of a loss over it grow with the square of the batch. Above
-`PAIRS_AT_ONCE` pairs a loss therefore walks over blocks of rows; each block is computed again in the
-backward pass instead of being kept. The result is the same up to rounding; the price is one more product of
-the features.
+`PAIRS_PER_BLOCK` pairs a loss is therefore computed in blocks of rows; each block is recomputed in the backward pass
+instead of being stored. The result is the same up to rounding; the cost is one more product of the features.
 """
 
 from collections.abc import Callable
@@ -13,28 +12,36 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gplasc.losses.inputs import full_precision, promote, require_rows
+from gplasc.losses._inputs import full_precision, promote, require_rows
 
-PAIRS_AT_ONCE = 2**22
+PAIRS_PER_BLOCK = 2**22
 """Entries of a block: 16 MiB in float32. A batch of up to 2048 rows is one block."""
 
 
-def rows_at_once(rows: int, chunk_rows: int | None = None) -> int:
-    """Rows in a block for a batch of `rows`; `chunk_rows` is the caller's own choice."""
+def rows_per_block(rows: int, chunk_rows: int | None = None) -> int:
+    """Return the number of rows of a block for a batch of `rows`; `chunk_rows` overrides it."""
     if chunk_rows is not None:
         if chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
         return chunk_rows
-    return max(1, PAIRS_AT_ONCE // max(1, rows))
+    return max(1, PAIRS_PER_BLOCK // max(1, rows))
 
 
 def shared_gram(z: Tensor) -> Tensor | None:
-    """Cosines of all pairs of the unit rows `z` (N, D), to hand to several losses: (N, N).
+    """Return the cosines of all pairs of rows, to be passed to several losses as `gram`.
 
-    None for a batch so large that it is cheaper for each loss to work in blocks; every loss takes None.
+    Args:
+        z: Unit rows of shape (N, D).
+
+    Returns:
+        Cosines of shape (N, N), or None for a batch that the losses compute in blocks. All losses accept None.
+
+    Raises:
+        TypeError: If `z` is not a floating-point tensor.
+        ValueError: If `z` is not a matrix.
     """
     require_rows("z", z)
-    if rows_at_once(len(z)) < len(z):
+    if rows_per_block(len(z)) < len(z):
         return None
     with full_precision(z):
         z = promote(z)
@@ -44,11 +51,11 @@ def shared_gram(z: Tensor) -> Tensor | None:
 def by_rows(
     block: Callable[..., Tensor], rows: int, chunk_rows: int | None, *tensors: Tensor | None
 ) -> Tensor:
-    """Stack `block(start, stop, *tensors)`, one line per row of start:stop, over all rows.
+    """Stack `block(start, stop, *tensors)`, one entry per row of start:stop, over all rows.
 
-    With several blocks nothing is kept for the backward pass but the tensors themselves.
+    With several blocks only the tensors themselves are saved for the backward pass.
     """
-    step = rows_at_once(rows, chunk_rows)
+    step = rows_per_block(rows, chunk_rows)
     if step >= rows:
         return block(0, rows, *tensors)
     stacked: Tensor = _Blocks.apply(block, rows, step, *tensors)  # type: ignore[no-untyped-call]
@@ -56,10 +63,10 @@ def by_rows(
 
 
 class _Blocks(torch.autograd.Function):
-    """Run blocks one after the other, and each again for its gradient.
+    """Compute blocks one after the other, and each again for its gradient.
 
-    torch.utils.checkpoint would do the same with less code, but what it keeps alive between the large blocks
-    fragments the heap: relation distillation of 16,384 rows then takes four times the memory.
+    torch.utils.checkpoint would do the same with less code, but the objects it allocates between the large blocks
+    fragment the heap: relation distillation of 16,384 rows then takes four times the memory.
     """
 
     @staticmethod
@@ -101,7 +108,7 @@ class _Blocks(torch.autograd.Function):
 
 
 def without_self(values: Tensor, start: int, fill: float | bool) -> Tensor:
-    """Copy of a block (rows, N) that begins at row `start`, its self-pairs replaced by `fill`."""
+    """Return a copy of a block (rows, N) that begins at row `start`, its self-pairs replaced by `fill`."""
     values = values.clone()
     values.diagonal(start).fill_(fill)
     return values

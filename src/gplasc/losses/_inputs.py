@@ -1,27 +1,32 @@
-"""What every loss asks of its arguments, at no cost in the loop.
+"""Argument checks, reductions and precision, shared by all losses.
 
-Shapes and types are metadata: checking them never looks at the data. Whether rows have unit length does
-need the data. On the CPU that is one pass over (N, D) beside the (N, N, D) work of the loss and is done at
-every call. On other devices the answer would make the host wait for the device, so there only the first
-call of each loss in the process asks, which is when a forgotten normalization shows; `check_unit_rows` asks
-at any time. Inside torch.compile nothing is asked.
+Shapes and types are metadata: checking them does not read the data. Whether rows have unit length does need the data.
+On the CPU that is one pass over (N, D) beside the (N, N, D) work of the loss, and it is done at every call. On other
+devices it would synchronize the device, so there only the first call of each loss in a process checks it;
+`check_unit_rows` always does. Inside torch.compile nothing is checked.
 """
 
 import contextlib
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+Reduction = Literal["mean", "sum", "none"]
+"""Over rows, as in PyTorch's losses."""
+DimensionReduction = Literal["sum", "mean"]
+"""Of squared differences over the D coordinates."""
 
 _LABEL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _LOW_PRECISION = (torch.float16, torch.bfloat16)
 # Rows that were normalized in bfloat16 are off by up to 0.4 %.
 _LENGTH_TOLERANCE = 1e-2
-_asked: set[tuple[str, str]] = set()
+_checked: set[tuple[str, str]] = set()
 
 
 def full_precision(tensor: Tensor) -> contextlib.AbstractContextManager[object]:
-    """Context without autocast on the tensor's device, so that float32 arithmetic stays float32."""
+    """Return a context without autocast on the tensor's device, so that float32 arithmetic stays float32."""
     kind = tensor.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
@@ -29,15 +34,26 @@ def full_precision(tensor: Tensor) -> contextlib.AbstractContextManager[object]:
 
 
 def promote(tensor: Tensor) -> Tensor:
-    """Half precision becomes float32; float32 and float64 stay."""
+    """Convert half precision to float32; float32 and float64 stay."""
     return tensor.float() if tensor.dtype in _LOW_PRECISION else tensor
 
 
 def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
-    """Rows of `features` (N, D) divided by their length, in float32 or better.
+    """Divide each row by its norm.
 
-    A row shorter than eps stays as it is and gets an ordinary gradient, where a division by eps would
-    send a gradient of 1 / eps through the network.
+    A row whose norm is at most `eps` is returned unchanged and has an ordinary gradient; a division by `eps` would
+    multiply its gradient by 1 / eps.
+
+    Args:
+        features: Rows of shape (N, D), floating point.
+        eps: The largest norm of a row that is not divided.
+
+    Returns:
+        Rows of shape (N, D), float32 or float64.
+
+    Raises:
+        TypeError: If `features` is not a floating-point tensor.
+        ValueError: If `features` is not a matrix.
     """
     require_rows("features", features)
     with full_precision(features):
@@ -47,10 +63,17 @@ def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
 
 
 def check_unit_rows(z: Tensor, name: str = "z") -> None:
-    """Raise ValueError unless every row of `z` (N, D) has length 1. Waits for the device.
+    """Raise an error unless all rows have unit length. Synchronizes the device.
 
-    Rows of zeros pass (normalizing a zero vector yields one); rows that are not finite pass too, since
-    the training loop can name the term and the step where that began.
+    Rows of zeros pass, since normalizing a zero vector returns one. Rows that are not finite pass too: the training
+    loop can name the term and the step where they first occurred.
+
+    Args:
+        z: Rows of shape (N, D).
+        name: The name of the argument in the error message.
+
+    Raises:
+        ValueError: If a row has another length.
     """
     if len(z) == 0:
         return
@@ -65,19 +88,27 @@ def check_unit_rows(z: Tensor, name: str = "z") -> None:
 
 
 def require_unit_rows(caller: str, name: str, z: Tensor) -> None:
-    """`check_unit_rows`, but only when it costs nothing (see the top of this file)."""
+    """Call `check_unit_rows` where it does not synchronize a device (see the top of this file)."""
     if torch.compiler.is_compiling() or z.device.type == "meta":
         return
     if z.device.type != "cpu":
         key = (caller, name)
-        if key in _asked:
+        if key in _checked:
             return
-        _asked.add(key)
+        _checked.add(key)
     check_unit_rows(z, name)
 
 
+def require_tensor(name: str, value: Any) -> None:
+    """Require a tensor: lists and arrays are not converted, since they have no gradient and no device."""
+    if not isinstance(value, Tensor):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise TypeError(f"{name} must be a torch.Tensor, got {kind}: convert it with torch.as_tensor.")
+
+
 def require_rows(name: str, value: Tensor) -> None:
-    """A floating-point matrix (N, D)."""
+    """Require a floating-point matrix (N, D)."""
+    require_tensor(name, value)
     if value.ndim != 2:
         raise ValueError(f"{name} must have shape (N, D), got {tuple(value.shape)}.")
     if not value.is_floating_point():
@@ -85,7 +116,7 @@ def require_rows(name: str, value: Tensor) -> None:
 
 
 def require_pair(names: tuple[str, str], first: Tensor, second: Tensor, *, same_width: bool) -> None:
-    """Two matrices of the same number of rows, and of the same width when asked."""
+    """Require two matrices with the same number of rows and, with `same_width`, of the same shape."""
     for name, value in zip(names, (first, second), strict=True):
         require_rows(name, value)
     if len(first) != len(second) or (same_width and first.shape != second.shape):
@@ -95,24 +126,27 @@ def require_pair(names: tuple[str, str], first: Tensor, second: Tensor, *, same_
         )
 
 
-def require_labels(y: Tensor, rows: int) -> None:
-    """Integer labels (N,)."""
+def require_labels(y: Tensor, rows: int, name: str = "y") -> None:
+    """Require integer labels (N,)."""
+    require_tensor(name, y)
     if y.shape != (rows,):
-        raise ValueError(f"y must have shape ({rows},), one label a row, got {tuple(y.shape)}.")
+        raise ValueError(f"{name} must have shape ({rows},), one label per row, got {tuple(y.shape)}.")
     if y.dtype not in _LABEL_TYPES:
-        raise TypeError(f"y must hold integer labels, got {y.dtype}: convert it with .long().")
+        raise TypeError(f"{name} must hold integer labels, got {y.dtype}: convert it with .long().")
 
 
 def require_mask(name: str, mask: Tensor, rows: int) -> None:
-    """Boolean mask (N,)."""
+    """Require a boolean mask (N,)."""
+    require_tensor(name, mask)
     if mask.shape != (rows,):
-        raise ValueError(f"{name} must have shape ({rows},), one flag a row, got {tuple(mask.shape)}.")
+        raise ValueError(f"{name} must have shape ({rows},), one flag per row, got {tuple(mask.shape)}.")
     if mask.dtype != torch.bool:
         raise TypeError(f"{name} must be a boolean mask, got {mask.dtype}: compare to obtain one.")
 
 
 def require_gram(name: str, gram: Tensor, rows: int) -> None:
-    """Cosines of all pairs (N, N)."""
+    """Require the cosines of all pairs (N, N)."""
+    require_tensor(name, gram)
     if gram.shape != (rows, rows):
         raise ValueError(f"{name} must have shape ({rows}, {rows}), got {tuple(gram.shape)}.")
     if not gram.is_floating_point():
@@ -120,19 +154,19 @@ def require_gram(name: str, gram: Tensor, rows: int) -> None:
 
 
 def require_positive(name: str, value: float) -> None:
-    """A number above 0."""
+    """Require a number above 0."""
     if not value > 0:
         raise ValueError(f"{name} must be greater than 0, got {value}.")
 
 
 def require_choice(name: str, value: str, allowed: Sequence[str]) -> None:
-    """One of a few words."""
+    """Require one of a few strings."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
 
 
-def reduce_rows(per_row: Tensor, reduction: str) -> Tensor:
-    """`none`, `sum`, or the mean over rows, which is 0 (with its graph) without rows."""
+def reduce_rows(per_row: Tensor, reduction: Reduction) -> Tensor:
+    """Reduce (N,) by "none", "sum" or "mean"; the mean without rows is 0 and part of the graph."""
     if reduction == "none":
         return per_row
     total = per_row.sum()

@@ -1,0 +1,183 @@
+"""Accuracy of a plain replay loop with and without the criterion, for ReLU and signed features.
+
+    python benchmarks/criterion_safety.py                                   # the defaults, all streams
+    python benchmarks/criterion_safety.py --streams seq-digits --variants published nonnegative
+    python benchmarks/criterion_safety.py --optimizer adam --encoders norm
+
+The loop is what a user of `gplasc.GPLASC` writes: a small convolutional encoder with average pooling, a linear
+classifier, cross-entropy on the current batch and a batch from a memory of 50 images, and the criterion's terms added.
+For each variant of the criterion the table has the final class-incremental accuracy, mean and standard deviation over
+seeds, the mean difference to the loop without the criterion (same seeds), and the share of features that are 0 for all
+test images of the last task.
+"""
+
+import argparse
+import copy
+import statistics
+import warnings
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gplasc import GPLASC, open_stream
+
+STREAMS = {
+    "seq-digits": "seq-digits",
+    "synthetic": "synthetic:tasks=5,classes=2,size=12,channels=3,train=60,test=50",
+    "seq-fashion": "seq-fashion",
+}
+VARIANTS: dict[str, dict[str, object]] = {
+    "default": {},
+    "published": {"frame": "simplex", "position_target": "unit", "lambda_position": 1.0},
+    "simplex": {"frame": "simplex", "lambda_position": 1.0},
+    "simplex, position 0.1": {"frame": "simplex"},
+    "nonnegative": {"frame": "nonnegative", "lambda_position": 1.0},
+    "orthonormal": {"frame": "orthonormal"},
+    "default, no position": {"lambda_position": 0.0},
+    "default, distill 0.1": {"lambda_distill": 0.1},
+}
+FEATURES, MEMORY, BATCH = 64, 50, 32
+
+Tasks = list[tuple[Tensor, Tensor, Tensor, Tensor]]
+
+
+def load(name: str, images_per_class: int) -> Tasks:
+    """Return training images, labels, test images and labels of each task, at most 16 px wide."""
+    tasks = []
+    for task in open_stream(STREAMS[name]):
+        parts: list[Tensor] = []
+        for samples in (task.train, task.test):
+            index = torch.cat([(samples.y == c).nonzero().flatten()[:images_per_class] for c in task.classes])
+            x = samples.x[index].float() / 255
+            x = F.avg_pool2d(x, 2) if x.shape[-1] > 16 else x
+            parts += [(x - 0.5) / 0.3, samples.y[index]]
+        tasks.append((parts[0], parts[1], parts[2], parts[3]))
+    return tasks
+
+
+def build_encoder(channels: int, *, signed: bool, norm: bool) -> nn.Sequential:
+    """Three convolutions and average pooling; signed features lack the last ReLU."""
+    layers: list[nn.Module] = []
+    for inputs, outputs, stride in ((channels, 16, 1), (16, 32, 2), (32, FEATURES, 2)):
+        layers += [
+            nn.Conv2d(inputs, outputs, 3, stride, 1),
+            nn.BatchNorm2d(outputs) if norm else nn.Identity(),
+        ]
+        if outputs < FEATURES or not signed:
+            layers.append(nn.ReLU())
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def train(
+    tasks: Tasks,
+    criterion: GPLASC | None,
+    seed: int,
+    *,
+    signed: bool,
+    norm: bool,
+    optimizer: str,
+    epochs: int,
+) -> tuple[float, float]:
+    """Learn all tasks; return the final accuracy in percent and the share of features that are always 0."""
+    torch.manual_seed(seed)
+    encoder = build_encoder(tasks[0][0].shape[1], signed=signed, norm=norm)
+    head = nn.Linear(FEATURES, 1 + max(int(y.max()) for _, y, _, _ in tasks))
+    parameters = [*encoder.parameters(), *head.parameters()]
+    update: torch.optim.Optimizer = (
+        torch.optim.Adam(parameters, 1e-3)
+        if optimizer == "adam"
+        else torch.optim.SGD(parameters, 0.05, momentum=0.9)
+    )
+    memory_x, memory_y = tasks[0][0][:0], tasks[0][1][:0]
+    previous: nn.Sequential | None = None
+    for task, (images, labels, _, _) in enumerate(tasks):
+        encoder.train()
+        for _ in range(epochs):
+            for index in torch.randperm(len(labels)).split(BATCH):
+                drawn = torch.randperm(len(memory_y))[:BATCH]
+                x, y = (
+                    torch.cat([images[index], memory_x[drawn]]),
+                    torch.cat([labels[index], memory_y[drawn]]),
+                )
+                features, new = encoder(x), len(index)
+                loss = F.cross_entropy(head(features), y)
+                if criterion is not None:
+                    old, teacher = None, None
+                    if previous is not None:
+                        old = features[new:]
+                        with torch.no_grad():
+                            teacher = previous(x[new:])
+                    terms = criterion(
+                        features[:new], y[:new], task, past_features=old, previous_features=teacher
+                    )
+                    loss = loss + sum(terms.values())
+                update.zero_grad()
+                loss.backward()
+                update.step()
+        previous = copy.deepcopy(encoder).eval()
+        x, y = torch.cat([memory_x, images]), torch.cat([memory_y, labels])
+        kept = []
+        for label in y.unique():
+            rows = (y == label).nonzero().flatten()
+            kept.append(rows[torch.randperm(len(rows))[: MEMORY // len(y.unique())]])
+        memory_x, memory_y = x[torch.cat(kept)], y[torch.cat(kept)]
+    encoder.eval()
+    with torch.no_grad():
+        right = [float((head(encoder(x)).argmax(1) == y).float().mean()) for _, _, x, y in tasks]
+        dead = float((encoder(tasks[-1][2]).abs().amax(0) == 0).float().mean())
+    return 100 * statistics.fmean(right), dead
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--streams", nargs="+", default=list(STREAMS), choices=list(STREAMS))
+    parser.add_argument("--variants", nargs="+", default=["default"], choices=list(VARIANTS))
+    parser.add_argument("--encoders", nargs="+", default=["norm", "plain"], choices=["norm", "plain"])
+    parser.add_argument("--features", nargs="+", default=["relu", "signed"], choices=["relu", "signed"])
+    parser.add_argument("--optimizer", default="sgd", choices=["sgd", "adam"])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--images-per-class", type=int, default=130)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    print(
+        "| stream | encoder | features | criterion | accuracy | difference | dead |\n|---|---|---|---|---|---|---|"
+    )
+    for stream in arguments.streams:
+        tasks = load(stream, arguments.images_per_class)
+        for encoder in arguments.encoders:
+            for features in arguments.features:
+                alone: list[float] = []
+                for variant in ("none", *arguments.variants):
+                    accuracies, dead = [], []
+                    for seed in range(arguments.seeds):
+                        criterion = None
+                        if variant != "none":
+                            criterion = GPLASC(len(tasks), FEATURES, seed=seed, **VARIANTS[variant])  # type: ignore[arg-type]
+                        accuracy, zero = train(
+                            tasks,
+                            criterion,
+                            seed,
+                            signed=features == "signed",
+                            norm=encoder == "norm",
+                            optimizer=arguments.optimizer,
+                            epochs=arguments.epochs,
+                        )
+                        accuracies.append(accuracy)
+                        dead.append(zero)
+                    alone = alone or accuracies
+                    difference = statistics.fmean(accuracies) - statistics.fmean(alone)
+                    spread = statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0
+                    print(
+                        f"| {stream} | {encoder} | {features} | {variant} | {statistics.fmean(accuracies):.1f} "
+                        f"± {spread:.1f} | {difference:+.1f} | {statistics.fmean(dead):.2f} |",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()

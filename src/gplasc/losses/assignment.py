@@ -1,0 +1,57 @@
+"""Assignment of samples to the prepared directions of the tasks."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gplasc.losses import _inputs
+from gplasc.losses.region import class_sizes
+
+
+def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temperature: float = 0.1) -> Tensor:
+    """Cross-entropy of the cosines between features and vertices against the task of each row.
+
+        loss_i = -log softmax_t(<n(f_i), v_t> / temperature)[task_i],      n(x) = x / |x|
+
+    The result is the mean over the tasks present of the mean of `loss_i` over the rows of the task, so that all tasks
+    have the same weight, however many rows each has. Without rows, and with a single vertex, the loss is 0 and part of
+    the graph.
+
+    Args:
+        features: Features of shape (N, D); they are normalized here.
+        tasks: The task of each row, integers of shape (N,) in [0, T).
+        vertices: The prepared directions, unit rows of shape (T, D). They receive no gradient.
+        temperature: Divides the cosines.
+
+    Returns:
+        The loss, a tensor of shape ().
+
+    Raises:
+        TypeError: If an argument is not a tensor of the right type.
+        ValueError: If shapes do not fit, a task has no vertex, or the temperature is not positive.
+
+    >>> round(assignment_loss(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), temperature=1.0).item(), 4)
+    0.3133
+    """
+    _inputs.require_rows("features", features)
+    _inputs.require_labels(tasks, len(features), "tasks")
+    _inputs.require_rows("vertices", vertices)
+    _inputs.require_positive("temperature", temperature)
+    if vertices.shape[1] != features.shape[1] or len(vertices) == 0:
+        raise ValueError(
+            f"vertices must have shape (T, {features.shape[1]}), T >= 1, got {tuple(vertices.shape)}."
+        )
+    _inputs.require_unit_rows("assignment_loss", "vertices", vertices)
+    if tasks.device.type == "cpu" and len(tasks) > 0 and not torch.compiler.is_compiling():
+        low, high = int(tasks.min()), int(tasks.max())
+        if low < 0 or high >= len(vertices):
+            raise ValueError(
+                f"tasks must be in [0, {len(vertices)}), one vertex per task, got {low} to {high}."
+            )
+    with _inputs.full_precision(features):
+        z = _inputs.unit_rows(features)
+        if len(z) == 0:
+            return z.sum()
+        per_row = F.cross_entropy(z @ vertices.detach().to(z).T / temperature, tasks.long(), reduction="none")
+        weight = 1 / class_sizes(tasks).to(z.dtype)  # their sum is the number of tasks present
+        return weight @ per_row / weight.sum()
