@@ -18,11 +18,11 @@ from gplasc.errors import UserError
 from gplasc.progress import Moment, Quiet
 from gplasc.results.folder import held
 from gplasc.running import Interrupted, execute
-from gplasc.sweep.grid import expand, parse_axes
-from gplasc.sweep.job import Job, Outcome
-from gplasc.sweep.overview import Live, Plain, describe
+from gplasc.sweep.axes import check_seeds, grid_points, parse_axes
+from gplasc.sweep.compute import compute, unique
+from gplasc.sweep.job import Job, JobResult
+from gplasc.sweep.overview import LiveOverview, Overview, describe
 from gplasc.sweep.processes import Processes
-from gplasc.sweep.sweep import sweep, unique
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -63,9 +63,9 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
         job(tiny("finetune"), out, "sound"),
     ]
     stream = io.StringIO()
-    outcomes = sweep(jobs, Processes(2, 1), Plain(stream))
-    found = [outcomes[j.run_id] for j in jobs]
-    assert [outcome.state for outcome in found] == ["failed", "failed", "failed", "done"]
+    results = compute(jobs, Processes(2, 1), Overview(stream))
+    found = [results[j.run_id] for j in jobs]
+    assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
     assert found[1].error == "its process was killed by signal 9 (out of memory?)"
     assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
@@ -80,19 +80,19 @@ def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
     first = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu")
     executor = Counting()
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 1)]
-    outcomes = sweep(jobs, executor)
+    results = compute(jobs, executor)
     assert executor.asked == [jobs[1].run_id]
-    assert {o.state for o in outcomes.values()} == {"already", "done"}
-    assert outcomes[jobs[0].run_id].record == json.loads(json.dumps(first.record))
+    assert {o.state for o in results.values()} == {"already", "done"}
+    assert results[jobs[0].run_id].record == json.loads(json.dumps(first.record))
 
 
 def test_a_damaged_record_is_one_failed_cell(tiny, tmp_path):
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1)]
     jobs[0].folder.mkdir(parents=True)
     (jobs[0].folder / "record.json").write_text("{")
-    outcomes = sweep(jobs, Processes(1, 1))
-    assert [outcomes[j.run_id].state for j in jobs] == ["failed", "done"]
-    assert "delete it to run again" in outcomes[jobs[0].run_id].error
+    results = compute(jobs, Processes(1, 1))
+    assert [results[j.run_id].state for j in jobs] == ["failed", "done"]
+    assert "delete it to run again" in results[jobs[0].run_id].error
 
 
 def command(out: Path, epochs: int) -> list[str]:
@@ -168,7 +168,7 @@ class Hanging:
         self.calls.append(now)
         for job, future in self.futures:
             if not future.done():
-                future.set_result(Outcome(job, "interrupted"))
+                future.set_result(JobResult(job, "interrupted"))
 
     def close(self):
         self.calls.append("closed")
@@ -178,7 +178,7 @@ def test_any_executor_will_do_and_is_stopped_once(tiny, tmp_path):
     executor = Hanging()
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted):
-        sweep([job(tiny(seed=s), tmp_path) for s in (0, 1)], executor)
+        compute([job(tiny(seed=s), tmp_path) for s in (0, 1)], executor)
     assert executor.calls == [False, False, "closed"]
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -187,11 +187,11 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    live = Live(console)
+    live = LiveOverview(console)
     jobs = [job(tiny(name), tmp_path, name) for name in ("co2l", "er")]
     live.begin(jobs)
     live.moment(jobs[0], Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}))
-    live.ended(Outcome(jobs[1], "failed", error="no data"))
+    live.ended(JobResult(jobs[1], "failed", error="no data"))
     console.print(live.picture())
     live.close()
     text = console.file.getvalue()
@@ -201,9 +201,9 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
     assert "2 runs: 1 running, 1 failed" in text
 
 
-def test_describe_an_outcome(tiny, tmp_path):
+def test_describe_an_result(tiny, tmp_path):
     record = {"metrics": {s: {"final_accuracy": 12.345} for s in ("class_il", "task_il")}}
-    text = describe(Outcome(job(tiny(), tmp_path), "done", record, seconds=61))
+    text = describe(JobResult(job(tiny(), tmp_path), "done", record, seconds=61))
     assert text == "row on tiny, seed 0: class-IL 12.35, task-IL 12.35 (1:01)"
 
 
@@ -227,7 +227,7 @@ def test_axes_that_cannot_be_read(words, message):
 
 
 def test_a_grid_is_the_product_of_its_axes():
-    points = expand(
+    points = grid_points(
         parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]),
         (0, 4),
         stream=STREAM,
@@ -244,9 +244,9 @@ def test_a_grid_is_the_product_of_its_axes():
     config = points[2].seeds[1].config
     assert (config.plugins, config.buffer, config.train.lr, config.seed) == (("gplasc",), 5, 0.1, 4)
     with pytest.raises(UserError, match="whole number"):
-        expand({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
+        grid_points({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
     with pytest.raises(UserError, match="did you mean"):
-        expand({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
+        grid_points({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
 
 
 def test_the_table_of_a_sweep(tmp_path, capsys):
@@ -275,6 +275,3 @@ def test_the_table_of_a_sweep(tmp_path, capsys):
     assert f"{sum(accuracy) / 2:.2f} ± " in captured.out
 
 
-def test_workers_and_threads_are_checked():
-    with pytest.raises(ValueError, match="at least 1"):
-        Processes(0)

@@ -33,6 +33,10 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
     write_atomic(folder / RECORD, json.dumps(record, indent=1) + "\n")
 
 
+class Busy(UserError):
+    """Another process is working on the run."""
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold a run's folder; a second process is refused, a killed one leaves nothing behind."""
@@ -40,7 +44,7 @@ def held(folder: Path) -> Iterator[None]:
         try:
             stack.enter_context(locked(folder / "lock", wait=False))
         except Held:
-            raise UserError(
+            raise Busy(
                 f"another process is working on the run in {folder}; wait for it, or stop it before you continue"
             ) from None
         except OSError as error:
