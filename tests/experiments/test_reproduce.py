@@ -55,7 +55,9 @@ def small(monkeypatch):
         "train.first_epochs": 1,
     }
     tiny = StandIn(stream="synthetic:tasks=5,classes=2,size=8,channels=1,train=4,test=3", settings=settings)
-    monkeypatch.setattr(definition, "_stand_ins", lambda: dict.fromkeys(["seq-cifar10", "seq-cifar100"], tiny))
+    monkeypatch.setattr(
+        definition, "_stand_ins", lambda: dict.fromkeys(["seq-cifar10", "seq-cifar100"], tiny)
+    )
     monkeypatch.setattr(views, "_DRAWS", 200)
 
 
@@ -233,7 +235,9 @@ def test_every_cell_is_complete(scale, gap, reproduction):
     assert ("NOT a reproduction" in text) == (scale == "cpu")
     assert ("not a reproduction" in text) == (scale == "cpu")
     assert "2.65" in text
-    missing = next(row for row in rows_of_text(cell_table(experiment, entries).to_csv()) if row["row"] == "r2scl only")
+    missing = next(
+        row for row in rows_of_text(cell_table(experiment, entries).to_csv()) if row["row"] == "r2scl only"
+    )
     assert (missing["mean"], missing["missing"], missing["paper_mean"]) == ("", "3", "67.31")
 
 

@@ -70,6 +70,8 @@ def test_damaged_and_foreign_records_are_skipped(tiny, tmp_path):
         (tmp_path / name / "record.json").write_text(text)
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "record.json").write_text(good)
-    with pytest.warns(UserWarning, match=r"^6 records skipped: .*a/record.json is not the record.*; and 1 more$"):
+    with pytest.warns(
+        UserWarning, match=r"^6 records skipped: .*a/record.json is not the record.*; and 1 more$"
+    ):
         found = load_records([tmp_path])
     assert found == [json.loads(json.dumps(record))], "each run once, in spite of its copy"

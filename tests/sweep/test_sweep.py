@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from gplasc.sweep.axes import check_seeds, grid_points, parse_axes
 from gplasc.sweep.compute import compute, unique
 from gplasc.sweep.job import Job, JobResult
 from gplasc.sweep.overview import LiveOverview, Overview, describe
-from gplasc.sweep.processes import Processes
+from gplasc.sweep.processes import Processes, default_workers
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -217,7 +219,11 @@ def test_unique_keeps_the_first(tiny, tmp_path):
     [
         (["margin"], "is no axis of a grid"),
         (["margin="], "is no axis of a grid"),
+        (["margin=[]"], "is no axis of a grid"),
+        (["margin=0.1,,0.2"], "is no axis of a grid"),
+        (["=1"], "is no axis of a grid"),
         (["margin=1", "margin=2"], "given twice"),
+        (["plugin=none", "plugins=gplasc"], "given twice"),
         (["seed=1,2"], "--seeds"),
     ],
 )
@@ -275,3 +281,129 @@ def test_the_table_of_a_sweep(tmp_path, capsys):
     assert f"{sum(accuracy) / 2:.2f} ± " in captured.out
 
 
+@pytest.mark.parametrize(
+    ("axes", "seeds", "message"),
+    [
+        ({"margin": [0.1, 0.1]}, (0,), "two points of the grid are the same run: margin=0.1 and margin=0.1"),
+        ({"margin": [0.1], "gplasc.margin": [0.2, 0.2]}, (0,), "the same run"),
+        ({"stream": [3]}, (0,), "stream was given as 3; it must be a name"),
+        ({}, (0, -1), "the seed -1 is negative"),
+        ({}, (3, 0, 3), "the seed 3 is given twice"),
+    ],
+)
+def test_grids_that_make_no_sense(axes, seeds, message):
+    with pytest.raises(UserError, match=message):
+        grid_points(
+            axes, seeds, **{"stream": STREAM, "method": "co2l", "plugins": ("gplasc",), "scale": "smoke"}
+        )
+
+
+def test_sound_seeds_pass():
+    check_seeds((0, 1, 7))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "--workers", "0"], "--workers was given as 0; it must be at least 1"),
+        (["sweep", "--threads", "-3"], "--threads was given as -3; it must be at least 1"),
+        (["sweep", "--workers", "0", "--dry-run"], "--workers was given as 0"),
+        (["sweep", "--seeds", "1", "1"], "the seed 1 is given twice"),
+        (["sweep", "--seed", "1", "--seeds", "2"], "'seed' is given for all points and as an axis"),
+        (
+            ["sweep", "--stream", "seq-digits", "--grid", "stream=seq-mnist"],
+            "'stream' is given for all points",
+        ),
+        (
+            ["sweep", "--plugin", "gplasc", "--grid", "plugin=none,gplasc"],
+            "'plugins' is given for all points",
+        ),
+        (["sweep", "--set", "train.lr=1", "--grid", "train.lr=1,2"], "'train.lr' is given for all points"),
+        (["reproduce", "digits", "--workers", "0"], "--workers was given as 0"),
+        (["reproduce", "time", "--workers", "-1", "--dry-run"], "--workers was given as -1"),
+        (["reproduce", "digits", "--seeds", "-1"], "the seed -1 is negative"),
+        (["reproduce", "digits", "--only", "c2l"], "has nothing called 'c2l'; did you mean 'co2l'"),
+        (["reproduce", "toy", "--seeds", "1", "2"], "toy is one computation"),
+        (["reproduce", "toy", "--only", "co2l"], "toy is one computation"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--out", str(tmp_path)])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("environment", "threads", "expected"),
+    [("3", None, 3), ("3", 1, 1), ("many", None, 4), ("0", None, 4), ("", None, 4)],
+)
+def test_threads_honor_the_environment(environment, threads, expected, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    assert Processes(2, threads).threads == expected
+
+
+def test_smoke_scale_uses_all_cores_unless_told(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert [default_workers(scale) for scale in ("paper", "cpu", "smoke")] == [1, 1, 3]
+
+
+def test_short_runs_share_a_process_but_nothing_else(tmp_path):
+    """A method that uses torch's global generator has the same random numbers in every run."""
+    drawing = tmp_path / "drawing.py"
+    drawing.write_text(
+        "import os, pathlib, torch\nfrom gplasc.methods.finetune import Finetune\n\n\n"
+        "class Drawing(Finetune):\n"
+        "    def end_task(self, ctx):\n"
+        f"        with pathlib.Path({str(tmp_path / 'drawn')!r}).open('a') as file:\n"
+        "            print(os.getpid(), float(torch.rand(())), file=file)\n"
+    )
+    settings = {"scale": "smoke", "settings": {"model.encoder": "small"}}
+    points = grid_points({}, (0, 1), stream=STREAM, method=str(drawing), buffer=9, **settings)
+    results = compute([job(resolved, tmp_path / "runs") for resolved in points[0].seeds], Processes(1, 1))
+    assert {result.state for result in results.values()} == {"done"}
+    lines = [line.split() for line in (tmp_path / "drawn").read_text().splitlines()]
+    assert len(lines) == 6
+    assert len({process for process, _ in lines}) == 1
+    assert [value for _, value in lines[:3]] == [value for _, value in lines[3:]]
+
+
+def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
+    """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
+    monkeypatch.setattr("gplasc.sweep.compute._RETRY_EVERY", 0.1)
+    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 2)]
+    elsewhere = execute(jobs[0].resolved, out=tmp_path / "other", display=Quiet(), device="cpu")
+    stream = io.StringIO()
+    with ExitStack() as holds:
+        holds.enter_context(held(jobs[0].folder))
+        letting_go = holds.enter_context(ExitStack())
+        letting_go.enter_context(held(jobs[1].folder))
+
+        class Watching(Overview):
+            def ended(self, result):
+                super().ended(result)
+                # The other sweep completes its first run and is killed in its second.
+                if result.job is jobs[2]:
+                    shutil.copy(elsewhere.folder / "record.json", jobs[0].folder)
+                    letting_go.close()
+
+        results = compute(jobs, Processes(1, 1), Watching(stream))
+    assert {result.state for result in results.values()} <= {"already", "done"}
+    record = results[jobs[0].run_id].record
+    assert record["timings"] == elsewhere.record["timings"], "it is not computed again"
+    text = stream.getvalue()
+    assert text.count("another process is computing it; waiting for its result") == 2
+    assert "[3/3]" in text
+
+
+def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
+    words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
+    texts = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert texts[0][0] == texts[1][0], "the same table"
+    assert len(list((tmp_path / "runs").glob("*/record.json"))) == 4
