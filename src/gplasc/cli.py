@@ -221,10 +221,10 @@ class Many:
     """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
     device: str | None = None
     """cpu, cuda, mps; default: the accelerator if there is one."""
-    workers: int = 1
-    """Runs computed at the same time, each in a process of its own."""
+    workers: int | None = None
+    """Runs computed at the same time, in processes; default: 1, but one a core at smoke scale."""
     threads: int | None = None
-    """Threads of torch in each process; default: the cores, divided among the workers."""
+    """Threads of torch in each process; default: OMP_NUM_THREADS, else the cores divided among the workers."""
     dry_run: bool = False
     """Only say how many runs there are, how many are complete, and how long the rest takes."""
     quiet: bool = False
@@ -251,21 +251,23 @@ class Reproduce(Many):
         from gplasc.experiments import is_grid, run_experiment
 
         if not is_grid(self.name):
+            if self.only or self.methods or len(self.seeds) > 1:
+                raise UserError(
+                    f"{self.name} is one computation; it takes one seed, and no --only or --methods"
+                )
             run_experiment(self.name, self.out / self.name, seed=self.seeds[0] if self.seeds else 0)
             return 0
         from gplasc.errors import Interrupted
         from gplasc.experiments.reproduce import preview, reproduce
-        from gplasc.sweep.overview import overview
+        from gplasc.sweep.overview import open_overview
 
-        grid: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("scale", "seeds", "only", "methods", "out", "data_dir", "device", "workers")
-        }
+        names = ("scale", "seeds", "only", "methods", "out", "data_dir", "device", "workers", "threads")
+        grid: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.dry_run:
             print(preview(self.name, **grid))
             return 0
         try:
-            done = reproduce(self.name, **grid, threads=self.threads, overview=overview(self.quiet))
+            done = reproduce(self.name, **grid, overview=open_overview(self.quiet))
         except Interrupted:
             print(INTERRUPTED, file=sys.stderr)
             return 130
@@ -286,22 +288,26 @@ class Sweep(Settings, Many):
 
     def main(self) -> int:
         """Run the command."""
+        from gplasc.config import parse_assignments
         from gplasc.errors import Interrupted
         from gplasc.sweep.command import run_sweep
-        from gplasc.sweep.overview import overview
+        from gplasc.sweep.overview import open_overview
 
+        given = {"stream": self.stream, "method": self.method, "plugins": self.plugin or None}
+        given |= {"buffer": self.buffer, "seed": self.seed} | parse_assignments(self.set)
         try:
             return run_sweep(
                 self.grid,
                 self.seeds,
                 self.arguments(),
+                fixed={name for name, value in given.items() if value is not None},
                 out=self.out,
                 data_dir=self.data_dir,
                 device=self.device,
                 workers=self.workers,
                 threads=self.threads,
                 dry_run=self.dry_run,
-                overview=overview(self.quiet),
+                overview=open_overview(self.quiet),
             )
         except Interrupted:
             print(INTERRUPTED, file=sys.stderr)

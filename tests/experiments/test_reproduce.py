@@ -8,15 +8,15 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.experiments import grid, run_experiment, views
-from gplasc.experiments.grid import StandIn, expand, load_experiment
+from gplasc.experiments import definition, run_experiment, views
+from gplasc.experiments.definition import StandIn, load_experiment, plan_runs
 from gplasc.experiments.reproduce import jobs_of, preview, reproduce
-from gplasc.experiments.summary import Measure, scale_statement, summarize_cells
-from gplasc.experiments.tables import Footnotes, cell_lines, csv_text, markdown
+from gplasc.experiments.summary import Measure, scale_statement, summarize_runs
+from gplasc.experiments.tables import Footnotes, cell_lines, cell_table, stream_tables
 from gplasc.progress import Quiet
 from gplasc.running import execute
 from gplasc.sweep.forecast import forecast
-from gplasc.sweep.job import Outcome
+from gplasc.sweep.job import JobResult
 
 CIL = Measure("final_accuracy", "class-IL", scenario="class_il")
 
@@ -32,10 +32,10 @@ class Here:
         future = Future()
         self.computed += 1
         if self.fail and job.row == self.fail:
-            future.set_result(Outcome(job, "failed", error="no luck"))
+            future.set_result(JobResult(job, "failed", error="no luck"))
         else:
             result = execute(job.resolved, out=job.out, display=Quiet(), device="cpu")
-            future.set_result(Outcome(job, "done", result.record))
+            future.set_result(JobResult(job, "done", result.record))
         return future
 
     def stop(self, *, now=False):
@@ -55,8 +55,10 @@ def small(monkeypatch):
         "train.first_epochs": 1,
     }
     tiny = StandIn(stream="synthetic:tasks=5,classes=2,size=8,channels=1,train=4,test=3", settings=settings)
-    monkeypatch.setattr(grid, "_stand_ins", lambda: dict.fromkeys(["seq-cifar10", "seq-cifar100"], tiny))
-    monkeypatch.setattr(views, "DRAWS", 200)
+    monkeypatch.setattr(
+        definition, "_stand_ins", lambda: dict.fromkeys(["seq-cifar10", "seq-cifar100"], tiny)
+    )
+    monkeypatch.setattr(views, "_DRAWS", 200)
 
 
 def smoke(name, out, **more):
@@ -93,6 +95,9 @@ def test_table_beside_the_paper(small, tmp_path, capsys):
     assert by_row["co2l+gplasc"]["pairs"] == "2"
     assert by_row["co2l+gplasc"]["paper_table"] == "tab:ablation_components"
     assert "SYNTHETIC" in (tmp_path / "ablation-components" / "table.md").read_text()
+    assert r"\midrule" in (tmp_path / "ablation-components" / "table.tex").read_text()
+    assert [path.name for path in done.files] == ["table.md", "table.tex", "table.csv"]
+    assert f"written: {', '.join(map(str, done.files))}" in text
     # Again: everything is there, nothing is computed.
     executor = Here()
     smoke("ablation-components", tmp_path, seeds=(0, 1), executor=executor)
@@ -189,11 +194,11 @@ def test_time_and_its_overhead(small, tmp_path):
 def entries_at(scale, numbers):
     """Entries of the component ablation with given accuracies by row and seed."""
     experiment = load_experiment("ablation-components")
-    cells = expand(experiment, scale, (0, 1, 2))
+    cells = plan_runs(experiment, scale, (0, 1, 2))
     values = {
         cell.run_id: {CIL: numbers[cell.row.name][cell.seed]} for cell in cells if cell.row.name in numbers
     }
-    return experiment, cells, summarize_cells(experiment, cells, values)
+    return experiment, cells, summarize_runs(experiment, cells, values)
 
 
 NUMBERS = {"co2l": [60.0, 62.0, 64.0], "co2l+gplasc": [65.0, 66.0, 70.0]}
@@ -208,14 +213,14 @@ def test_every_cell_is_complete(scale, gap, reproduction):
     assert (cell.spread.mean, cell.spread.count) == (67.0, 3)
     assert cell.spread.std == pytest.approx(7.0**0.5)
     assert cell.difference.mean == pytest.approx(5.0)
-    assert 4.0 <= cell.difference.low < 5.0 < cell.difference.high <= 6.0
+    # Differences 5, 4 and 6: std 1, and t(0.975, 2) = 4.3027.
+    assert cell.difference.high == pytest.approx(5 + 4.3027 / 3**0.5, abs=1e-3)
     assert cell.published.mean == 70.59
     assert cell.gap == (None if gap is None else pytest.approx(gap))
     assert cell.is_reproduction is reproduction
     lines = cell_lines(cell, Footnotes())
     assert lines[0] == "67.00 ± 2.65 (n=3)"
-    assert lines[1].startswith("+5.00 [+")
-    assert lines[1].endswith("] to co2l")
+    assert lines[1] == "+5.00 [+2.52, +7.48] to co2l (n=3)"
     assert lines[2] == "paper 70.59 [1]"
     assert (
         lines[3:]
@@ -225,11 +230,14 @@ def test_every_cell_is_complete(scale, gap, reproduction):
             "smoke": [],
         }[scale]
     )
-    text = markdown(experiment, entries, scale_statement(scale, cells))
+    (table,) = stream_tables(experiment, entries, scale_statement(scale, cells))
+    text = table.to_markdown()
     assert ("NOT a reproduction" in text) == (scale == "cpu")
     assert ("not a reproduction" in text) == (scale == "cpu")
     assert "2.65" in text
-    missing = next(row for row in rows_of_text(csv_text(experiment, entries)) if row["row"] == "r2scl only")
+    missing = next(
+        row for row in rows_of_text(cell_table(experiment, entries).to_csv()) if row["row"] == "r2scl only"
+    )
     assert (missing["mean"], missing["missing"], missing["paper_mean"]) == ("", "3", "67.31")
 
 
@@ -241,7 +249,7 @@ def rows_of_text(text):
 
 
 def test_dry_run_counts_and_estimates(small, tmp_path):
-    cells = expand(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
+    cells = plan_runs(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
     jobs = jobs_of(cells, tmp_path, None, "cpu")
     found = forecast(jobs)
     assert (found.total, found.complete, found.cut_off) == (4, 0, 0)

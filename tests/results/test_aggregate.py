@@ -1,9 +1,15 @@
 import json
 import math
+import warnings
 
 import pytest
+from scipy import stats
 
 from gplasc.results.aggregate import load_records, paired_difference, spread
+
+
+def differences(*gains: float):
+    return paired_difference(dict.fromkeys(range(len(gains)), 1.0), {i: 1.0 + g for i, g in enumerate(gains)})
 
 
 def test_spread_is_the_sample_standard_deviation():
@@ -17,24 +23,55 @@ def test_spread_is_the_sample_standard_deviation():
 def test_only_common_seeds_are_paired():
     found = paired_difference({0: 10.0, 1: 20.0, 2: 5.0}, {1: 21.0, 2: 8.0, 3: 99.0})
     assert (found.mean, found.count) == (2.0, 2)
-    assert found.low == 1.0
-    assert found.high == 3.0
+    # By hand: differences 1 and 3, std sqrt(2), so std / sqrt(n) = 1; t(0.975, 1) = tan(0.475 pi).
+    assert found.high - 2.0 == pytest.approx(math.tan(0.475 * math.pi))
+    assert 2.0 - found.low == pytest.approx(math.tan(0.475 * math.pi))
 
 
-def test_interval_covers_the_mean_and_shrinks_with_more_pairs():
-    few = paired_difference(dict.fromkeys(range(4), 0.0), {i: float(i % 2) for i in range(4)})
-    many = paired_difference(dict.fromkeys(range(400), 0.0), {i: float(i % 2) for i in range(400)})
-    assert few.low <= few.mean <= few.high
-    assert many.high - many.low < few.high - few.low
+def test_few_seeds_do_not_make_a_narrow_interval():
+    """The range of three gains is [3.4, 4.6]; Student's interval is wider."""
+    found = differences(4.6, 4.4, 3.4)
+    assert (round(found.low, 1), round(found.high, 1)) == (2.5, 5.7)
 
 
-def test_no_pairs():
+@pytest.mark.parametrize("gains", [(1.0, 2.0), (0.3, -0.2, 0.9, 1.4), tuple(i % 7 / 3 for i in range(40))])
+def test_interval_is_that_of_scipy(gains):
+    found = differences(*gains)
+    expected = stats.ttest_1samp(gains, 0.0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_no_verdict_below_five_seeds():
+    assert differences(4.0, 4.1, 4.2, 4.1).low > 0
+    assert differences(4.0, 4.1, 4.2, 4.1).verdict == 0
+    assert differences(4.0, 4.1, 4.2, 4.1, 4.0).verdict == 1
+    assert differences(-4.0, -4.1, -4.2, -4.1, -4.0).verdict == -1
+    assert differences(-4.0, 4.1, -4.2, 4.1, 4.0).verdict == 0
+
+
+def test_one_pair_has_no_interval():
     assert paired_difference({0: 1.0}, {1: 1.0}).count == 0
-    assert str(paired_difference({0: 1.0}, {0: 2.0})) == "+1.00"
+    assert str(paired_difference({0: 1.0}, {0: 2.0})) == "+1.00 (n=1)"
+    assert math.isnan(paired_difference({0: 1.0}, {0: 2.0}).low)
 
 
-def test_records_are_found_once(tmp_path):
-    for folder, run in (("a", "x"), ("b/c", "y"), ("d", "x")):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "record.json").write_text(json.dumps({"run_id": run}))
-    assert sorted(record["run_id"] for record in load_records([tmp_path])) == ["x", "y"]
+def test_damaged_and_foreign_records_are_skipped(tiny, tmp_path):
+    from gplasc.progress import Quiet
+    from gplasc.running import execute
+
+    record = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu").record
+    good = (tmp_path / record["run_id"] / "record.json").read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [r["run_id"] for r in load_records([tmp_path])] == [record["run_id"]]
+    bad = {"a": "{}", "b": "[]", "c": good[:100], "d": '"text"', "e/f": "3", "g": '{"run_id": ["x"]}'}
+    for name, text in bad.items():
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "record.json").write_text(text)
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "record.json").write_text(good)
+    with pytest.warns(
+        UserWarning, match=r"^6 records skipped: .*a/record.json is not the record.*; and 1 more$"
+    ):
+        found = load_records([tmp_path])
+    assert found == [json.loads(json.dumps(record))], "each run once, in spite of its copy"

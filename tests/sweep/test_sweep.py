@@ -4,25 +4,27 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from gplasc.cli import main
-from gplasc.errors import UserError
+from gplasc.errors import Interrupted, UserError
 from gplasc.progress import Moment, Quiet
 from gplasc.results.folder import held
-from gplasc.running import Interrupted, execute
-from gplasc.sweep.grid import expand, parse_axes
-from gplasc.sweep.job import Job, Outcome
-from gplasc.sweep.overview import Live, Plain, describe
-from gplasc.sweep.processes import Processes
-from gplasc.sweep.sweep import sweep, unique
+from gplasc.running import execute
+from gplasc.sweep.axes import check_seeds, grid_points, parse_axes
+from gplasc.sweep.compute import compute, unique
+from gplasc.sweep.job import Job, JobResult
+from gplasc.sweep.overview import LiveOverview, Overview, describe
+from gplasc.sweep.processes import Processes, default_workers
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -63,9 +65,9 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
         job(tiny("finetune"), out, "sound"),
     ]
     stream = io.StringIO()
-    outcomes = sweep(jobs, Processes(2, 1), Plain(stream))
-    found = [outcomes[j.run_id] for j in jobs]
-    assert [outcome.state for outcome in found] == ["failed", "failed", "failed", "done"]
+    results = compute(jobs, Processes(2, 1), Overview(stream))
+    found = [results[j.run_id] for j in jobs]
+    assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
     assert found[1].error == "its process was killed by signal 9 (out of memory?)"
     assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
@@ -80,19 +82,19 @@ def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
     first = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu")
     executor = Counting()
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 1)]
-    outcomes = sweep(jobs, executor)
+    results = compute(jobs, executor)
     assert executor.asked == [jobs[1].run_id]
-    assert {o.state for o in outcomes.values()} == {"already", "done"}
-    assert outcomes[jobs[0].run_id].record == json.loads(json.dumps(first.record))
+    assert {o.state for o in results.values()} == {"already", "done"}
+    assert results[jobs[0].run_id].record == json.loads(json.dumps(first.record))
 
 
 def test_a_damaged_record_is_one_failed_cell(tiny, tmp_path):
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1)]
     jobs[0].folder.mkdir(parents=True)
     (jobs[0].folder / "record.json").write_text("{")
-    outcomes = sweep(jobs, Processes(1, 1))
-    assert [outcomes[j.run_id].state for j in jobs] == ["failed", "done"]
-    assert "delete it to run again" in outcomes[jobs[0].run_id].error
+    results = compute(jobs, Processes(1, 1))
+    assert [results[j.run_id].state for j in jobs] == ["failed", "done"]
+    assert "delete it to run again" in results[jobs[0].run_id].error
 
 
 def command(out: Path, epochs: int) -> list[str]:
@@ -168,7 +170,7 @@ class Hanging:
         self.calls.append(now)
         for job, future in self.futures:
             if not future.done():
-                future.set_result(Outcome(job, "interrupted"))
+                future.set_result(JobResult(job, "interrupted"))
 
     def close(self):
         self.calls.append("closed")
@@ -178,7 +180,7 @@ def test_any_executor_will_do_and_is_stopped_once(tiny, tmp_path):
     executor = Hanging()
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted):
-        sweep([job(tiny(seed=s), tmp_path) for s in (0, 1)], executor)
+        compute([job(tiny(seed=s), tmp_path) for s in (0, 1)], executor)
     assert executor.calls == [False, False, "closed"]
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -187,11 +189,11 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    live = Live(console)
+    live = LiveOverview(console)
     jobs = [job(tiny(name), tmp_path, name) for name in ("co2l", "er")]
     live.begin(jobs)
     live.moment(jobs[0], Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}))
-    live.ended(Outcome(jobs[1], "failed", error="no data"))
+    live.ended(JobResult(jobs[1], "failed", error="no data"))
     console.print(live.picture())
     live.close()
     text = console.file.getvalue()
@@ -201,9 +203,9 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
     assert "2 runs: 1 running, 1 failed" in text
 
 
-def test_describe_an_outcome(tiny, tmp_path):
+def test_describe_an_result(tiny, tmp_path):
     record = {"metrics": {s: {"final_accuracy": 12.345} for s in ("class_il", "task_il")}}
-    text = describe(Outcome(job(tiny(), tmp_path), "done", record, seconds=61))
+    text = describe(JobResult(job(tiny(), tmp_path), "done", record, seconds=61))
     assert text == "row on tiny, seed 0: class-IL 12.35, task-IL 12.35 (1:01)"
 
 
@@ -217,7 +219,11 @@ def test_unique_keeps_the_first(tiny, tmp_path):
     [
         (["margin"], "is no axis of a grid"),
         (["margin="], "is no axis of a grid"),
+        (["margin=[]"], "is no axis of a grid"),
+        (["margin=0.1,,0.2"], "is no axis of a grid"),
+        (["=1"], "is no axis of a grid"),
         (["margin=1", "margin=2"], "given twice"),
+        (["plugin=none", "plugins=gplasc"], "given twice"),
         (["seed=1,2"], "--seeds"),
     ],
 )
@@ -227,7 +233,7 @@ def test_axes_that_cannot_be_read(words, message):
 
 
 def test_a_grid_is_the_product_of_its_axes():
-    points = expand(
+    points = grid_points(
         parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]),
         (0, 4),
         stream=STREAM,
@@ -244,9 +250,9 @@ def test_a_grid_is_the_product_of_its_axes():
     config = points[2].seeds[1].config
     assert (config.plugins, config.buffer, config.train.lr, config.seed) == (("gplasc",), 5, 0.1, 4)
     with pytest.raises(UserError, match="whole number"):
-        expand({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
+        grid_points({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
     with pytest.raises(UserError, match="did you mean"):
-        expand({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
+        grid_points({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
 
 
 def test_the_table_of_a_sweep(tmp_path, capsys):
@@ -275,6 +281,129 @@ def test_the_table_of_a_sweep(tmp_path, capsys):
     assert f"{sum(accuracy) / 2:.2f} ± " in captured.out
 
 
-def test_workers_and_threads_are_checked():
-    with pytest.raises(ValueError, match="at least 1"):
-        Processes(0)
+@pytest.mark.parametrize(
+    ("axes", "seeds", "message"),
+    [
+        ({"margin": [0.1, 0.1]}, (0,), "two points of the grid are the same run: margin=0.1 and margin=0.1"),
+        ({"margin": [0.1], "gplasc.margin": [0.2, 0.2]}, (0,), "the same run"),
+        ({"stream": [3]}, (0,), "stream was given as 3; it must be a name"),
+        ({}, (0, -1), "the seed -1 is negative"),
+        ({}, (3, 0, 3), "the seed 3 is given twice"),
+    ],
+)
+def test_grids_that_make_no_sense(axes, seeds, message):
+    with pytest.raises(UserError, match=message):
+        grid_points(
+            axes, seeds, **{"stream": STREAM, "method": "co2l", "plugins": ("gplasc",), "scale": "smoke"}
+        )
+
+
+def test_sound_seeds_pass():
+    check_seeds((0, 1, 7))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "--workers", "0"], "--workers was given as 0; it must be at least 1"),
+        (["sweep", "--threads", "-3"], "--threads was given as -3; it must be at least 1"),
+        (["sweep", "--workers", "0", "--dry-run"], "--workers was given as 0"),
+        (["sweep", "--seeds", "1", "1"], "the seed 1 is given twice"),
+        (["sweep", "--seed", "1", "--seeds", "2"], "'seed' is given for all points and as an axis"),
+        (
+            ["sweep", "--stream", "seq-digits", "--grid", "stream=seq-mnist"],
+            "'stream' is given for all points",
+        ),
+        (
+            ["sweep", "--plugin", "gplasc", "--grid", "plugin=none,gplasc"],
+            "'plugins' is given for all points",
+        ),
+        (["sweep", "--set", "train.lr=1", "--grid", "train.lr=1,2"], "'train.lr' is given for all points"),
+        (["reproduce", "digits", "--workers", "0"], "--workers was given as 0"),
+        (["reproduce", "time", "--workers", "-1", "--dry-run"], "--workers was given as -1"),
+        (["reproduce", "digits", "--seeds", "-1"], "the seed -1 is negative"),
+        (["reproduce", "digits", "--only", "c2l"], "has nothing called 'c2l'; did you mean 'co2l'"),
+        (["reproduce", "toy", "--seeds", "1", "2"], "toy is one computation"),
+        (["reproduce", "toy", "--only", "co2l"], "toy is one computation"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--out", str(tmp_path)])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("environment", "threads", "expected"),
+    [("3", None, 3), ("3", 1, 1), ("many", None, 4), ("0", None, 4), ("", None, 4)],
+)
+def test_threads_honor_the_environment(environment, threads, expected, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    assert Processes(2, threads).threads == expected
+
+
+def test_smoke_scale_uses_all_cores_unless_told(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert [default_workers(scale) for scale in ("paper", "cpu", "smoke")] == [1, 1, 3]
+
+
+def test_short_runs_share_a_process_but_nothing_else(tmp_path):
+    """A method that uses torch's global generator has the same random numbers in every run."""
+    drawing = tmp_path / "drawing.py"
+    drawing.write_text(
+        "import os, pathlib, torch\nfrom gplasc.methods.finetune import Finetune\n\n\n"
+        "class Drawing(Finetune):\n"
+        "    def end_task(self, ctx):\n"
+        f"        with pathlib.Path({str(tmp_path / 'drawn')!r}).open('a') as file:\n"
+        "            print(os.getpid(), float(torch.rand(())), file=file)\n"
+    )
+    settings = {"scale": "smoke", "settings": {"model.encoder": "small"}}
+    points = grid_points({}, (0, 1), stream=STREAM, method=str(drawing), buffer=9, **settings)
+    results = compute([job(resolved, tmp_path / "runs") for resolved in points[0].seeds], Processes(1, 1))
+    assert {result.state for result in results.values()} == {"done"}
+    lines = [line.split() for line in (tmp_path / "drawn").read_text().splitlines()]
+    assert len(lines) == 6
+    assert len({process for process, _ in lines}) == 1
+    assert [value for _, value in lines[:3]] == [value for _, value in lines[3:]]
+
+
+def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
+    """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
+    monkeypatch.setattr("gplasc.sweep.compute._RETRY_EVERY", 0.1)
+    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 2)]
+    elsewhere = execute(jobs[0].resolved, out=tmp_path / "other", display=Quiet(), device="cpu")
+    stream = io.StringIO()
+    with ExitStack() as holds:
+        holds.enter_context(held(jobs[0].folder))
+        letting_go = holds.enter_context(ExitStack())
+        letting_go.enter_context(held(jobs[1].folder))
+
+        class Watching(Overview):
+            def ended(self, result):
+                super().ended(result)
+                # The other sweep completes its first run and is killed in its second.
+                if result.job is jobs[2]:
+                    shutil.copy(elsewhere.folder / "record.json", jobs[0].folder)
+                    letting_go.close()
+
+        results = compute(jobs, Processes(1, 1), Watching(stream))
+    assert {result.state for result in results.values()} <= {"already", "done"}
+    record = results[jobs[0].run_id].record
+    assert record["timings"] == elsewhere.record["timings"], "it is not computed again"
+    text = stream.getvalue()
+    assert text.count("another process is computing it; waiting for its result") == 2
+    assert "[3/3]" in text
+
+
+def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
+    words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
+    texts = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert texts[0][0] == texts[1][0], "the same table"
+    assert len(list((tmp_path / "runs").glob("*/record.json"))) == 4

@@ -10,12 +10,12 @@ EXPERIMENTS: dict[str, str] = {
     "toy": "features on the sphere with and without thresholds and task regions (the paper's figure 3)",
     "theory": "the theorem checked by minimization: loss, cosines, radius, center and the boundary cases",
 }
-"""Experiments that are code; the others are grids, see `gplasc.experiments.grid`."""
+"""Experiments that are code; the others are grids, see `gplasc.experiments.definition`."""
 
 
 def list_experiments() -> dict[str, str]:
     """Return every experiment with its description: those that are code, then the grids."""
-    from gplasc.experiments.grid import grid_titles
+    from gplasc.experiments.definition import grid_titles
 
     return EXPERIMENTS | grid_titles()
 

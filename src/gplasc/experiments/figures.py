@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
-from gplasc.experiments.grid import Experiment
+from gplasc.experiments.definition import Experiment
 from gplasc.experiments.summary import Entry
 from gplasc.report.style import INK, color, marker, paper_style, save_figure
 
-Picture = Callable[[Experiment, Sequence[Entry], str, Path], list[Path]]
+Draw = Callable[[Experiment, Sequence[Entry], str, Path], list[Path]]
+"""Draws the entries with the statement of their scale into a folder and returns the files."""
 
 
 def curves(experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path) -> list[Path]:

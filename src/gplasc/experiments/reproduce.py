@@ -1,4 +1,4 @@
-"""One experiment from beginning to end: expand the grid, compute what is missing, measure, compare, draw, write."""
+"""One experiment from beginning to end: plan its runs, compute what is missing, measure, compare, draw, write."""
 
 from __future__ import annotations
 
@@ -7,35 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gplasc.config import Scale
-from gplasc.experiments.grid import Cell, expand, load_experiment
-from gplasc.experiments.summary import Entry, scale_statement, summarize_cells
-from gplasc.experiments.tables import print_tables, write_tables
+from gplasc.experiments.definition import Experiment, PlannedRun, load_experiment, plan_runs
+from gplasc.experiments.summary import Entry, scale_statement, summarize_runs
+from gplasc.experiments.tables import stream_tables, write_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
 from gplasc.restore import Restored, restore
 from gplasc.streams import Stream
+from gplasc.sweep.compute import compute
 from gplasc.sweep.forecast import forecast
-from gplasc.sweep.job import Executor, Job, Outcome
+from gplasc.sweep.job import Executor, Job, JobResult
 from gplasc.sweep.overview import Overview, print_failures
-from gplasc.sweep.processes import Processes
-from gplasc.sweep.sweep import sweep
+from gplasc.sweep.processes import Processes, default_workers
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The result of an experiment: cells of its table, files written, and runs that failed."""
+    """The result of an experiment: cells of its tables, files written, and runs that failed."""
 
     entries: list[Entry]
     files: list[Path]
-    failed: list[Outcome]
-
-
-def jobs_of(cells: Sequence[Cell], out: Path, data_dir: Path | None, device: str | None) -> list[Job]:
-    """Return the job of each cell."""
-    return [
-        Job(cell.resolved, out, row=cell.row.name, column=cell.column, data_dir=data_dir, device=device)
-        for cell in cells
-    ]
+    failed: list[JobResult]
 
 
 def preview(
@@ -48,14 +40,18 @@ def preview(
     out: Path = Path("runs"),
     data_dir: Path | None = None,
     device: str | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    threads: int | None = None,
 ) -> str:
-    """Say how many runs the experiment has, how many are there, and how long the rest takes; nothing is written."""
+    """Return how many runs the experiment has, how many are complete, and how long the rest takes.
+
+    Nothing is written. See `reproduce` for the arguments.
+    """
     experiment = load_experiment(name)
-    cells = expand(experiment, scale, seeds, only=only, methods=methods)
-    found = forecast(jobs_of(cells, out, data_dir, device))
-    workers = 1 if experiment.single else workers
-    return f"{name}: {experiment.title}\n{scale_statement(scale, cells)}\n{found.text(workers)}"
+    executor = _processes(experiment, scale, workers, threads)
+    runs = plan_runs(experiment, scale, seeds, only=only, methods=methods)
+    found = forecast(jobs_of(runs, out, data_dir, device))
+    return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(executor.workers)}"
 
 
 def reproduce(
@@ -68,45 +64,81 @@ def reproduce(
     out: Path = Path("runs"),
     data_dir: Path | None = None,
     device: str | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     threads: int | None = None,
     overview: Overview | None = None,
     executor: Executor | None = None,
 ) -> Reproduced:
-    """Compute an experiment's runs in ``out``, print its table and write table and figures into ``out/NAME``.
+    """Compute an experiment's runs, print its tables, and write tables and figures into ``out/NAME``.
 
-    Runs that failed leave gaps in the table and are listed under it.
+    Runs that failed leave gaps in the tables and are listed below them.
+
+    Args:
+        name: Name of the experiment.
+        scale: Scale of all runs.
+        seeds: Seeds; default: those of the scale.
+        only: Streams, buffers or rows to keep.
+        methods: Methods to keep.
+        out: Folder of all runs.
+        data_dir: Where data sets are.
+        device: Where to compute.
+        workers: Runs computed at the same time; default: see `default_workers`.
+        threads: Threads of each.
+        overview: Shows the progress.
+        executor: Computes the runs; default: processes of this machine.
+
+    Returns:
+        The cells of the tables, the files and the runs that failed.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If a signal asked to stop.
     """
     experiment = load_experiment(name)
-    cells = expand(experiment, scale, seeds, only=only, methods=methods)
-    statement = scale_statement(scale, cells)
+    executor = executor or _processes(experiment, scale, workers, threads)
+    runs = plan_runs(experiment, scale, seeds, only=only, methods=methods)
+    statement = scale_statement(scale, runs)
     view = find_view(experiment.view)
     if view.draws:
         require("matplotlib")
     if overview is not None:
         overview.say(f"{name}: {experiment.title}\n{statement}")
-    executor = executor or Processes(1 if experiment.single else workers, threads)
-    outcomes = sweep(jobs_of(cells, out, data_dir, device), executor, overview)
-    records = {run: o.record for run, o in outcomes.items() if o.record is not None}
+    results = compute(jobs_of(runs, out, data_dir, device), executor, overview)
+    records = {run: result.record for run, result in results.items() if result.record is not None}
     streams: dict[tuple[object, ...], Stream] = {}
 
-    def open_run(cell: Cell) -> Restored:
-        config = cell.resolved.config
+    def open_run(run: PlannedRun) -> Restored:
+        config = run.resolved.config
         key = (config.stream, config.data)  # rows mostly share the stream; it is opened once
-        run = restore(out / cell.run_id, data_dir=data_dir, device=device, stream=streams.get(key))
-        streams[key] = run.stream
-        return run
+        restored = restore(out / run.run_id, data_dir=data_dir, device=device, stream=streams.get(key))
+        streams[key] = restored.stream
+        return restored
 
-    values = view.measure(experiment, cells, records, open_run)
+    values = view.measure(experiment, runs, records, open_run)
     experiment = experiment.model_copy(update={"notes": (*experiment.notes, *view.remarks())})
-    entries = summarize_cells(experiment, cells, values)
+    entries = summarize_runs(experiment, runs, values)
+    tables = stream_tables(experiment, entries, statement)
     folder = out / name
     files = [
-        *write_tables(experiment, entries, statement, folder),
+        *write_tables(experiment, entries, tables, folder),
         *view.draw(experiment, entries, statement, folder),
     ]
-    print_tables(experiment, entries, statement)
-    failed = [outcome for outcome in outcomes.values() if outcome.state == "failed"]
+    for table in tables:
+        table.print()
+    failed = [result for result in results.values() if result.state == "failed"]
     print_failures(failed)
     print(f"written: {', '.join(str(path) for path in files)}")
     return Reproduced(entries, files, failed)
+
+
+def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device: str | None) -> list[Job]:
+    """Return the job of each run."""
+    return [
+        Job(run.resolved, out, row=run.row.name, column=run.column, data_dir=data_dir, device=device)
+        for run in runs
+    ]
+
+
+def _processes(experiment: Experiment, scale: Scale, workers: int | None, threads: int | None) -> Processes:
+    found = Processes(default_workers(scale) if workers is None else workers, threads)
+    return Processes(1, threads) if experiment.single else found

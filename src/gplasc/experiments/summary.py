@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gplasc.config import Scale
-from gplasc.experiments.grid import Cell, Experiment, StandIn
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.experiments.definition import Experiment, PlannedRun, StandIn
 from gplasc.reference import Published, lookup
 from gplasc.results.aggregate import Difference, Spread, paired_difference, spread
 
@@ -71,11 +72,20 @@ class Entry:
         return self.scale == "paper" and self.comparable
 
 
-def summarize_cells(experiment: Experiment, cells: Sequence[Cell], values: Values) -> list[Entry]:
-    """Gather the seeds of each cell of the table."""
-    groups: dict[tuple[str, str, int | None], list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault((cell.row.name, cell.stream, cell.buffer), []).append(cell)
+def summarize_runs(experiment: Experiment, runs: Sequence[PlannedRun], values: Values) -> list[Entry]:
+    """Gather the seeds of each cell of the tables.
+
+    Args:
+        experiment: The experiment.
+        runs: Its runs.
+        values: What was measured of them; a run without values has failed.
+
+    Returns:
+        The cells: for each row, stream and buffer one a measure.
+    """
+    groups: dict[tuple[str, str, int | None], list[PlannedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.row.name, run.stream, run.buffer), []).append(run)
     measures = list(dict.fromkeys(m for found in values.values() for m in found))
     entries = []
     for (_, stream, buffer), same in groups.items():
@@ -109,8 +119,8 @@ def summarize_cells(experiment: Experiment, cells: Sequence[Cell], values: Value
                         else None
                     ),
                     comparable=experiment.comparable,
-                    runs=tuple(cell.run_id for cell in same if cell.run_id in values),
-                    missing=sum(cell.run_id not in values for cell in same),
+                    runs=tuple(run.run_id for run in same if run.run_id in values),
+                    missing=sum(run.run_id not in values for run in same),
                 )
             )
     return entries
@@ -118,29 +128,27 @@ def summarize_cells(experiment: Experiment, cells: Sequence[Cell], values: Value
 
 def default_measures(experiment: Experiment) -> list[Measure]:
     """Return what a table of metrics measures: the metric in each scenario, then further ones."""
-    titles = {"class_il": "class-IL", "task_il": "task-IL"}
-    measures = [Measure(experiment.metric, titles[s], scenario=s) for s in experiment.scenarios]
-    for name in experiment.also:
-        measures += [
-            Measure(name, f"{titles[s]} {name.replace('_', ' ')}", scenario=s) for s in experiment.scenarios
-        ]
-    return measures
+    names = {experiment.metric: "", **{name: " " + name.replace("_", " ") for name in experiment.also}}
+    return [
+        Measure(metric, SCENARIOS[scenario] + name, scenario=scenario)
+        for metric, name in names.items()
+        for scenario in experiment.scenarios
+    ]
 
 
-def scale_statement(scale: Scale, cells: Iterable[Cell]) -> str:
-    """Say at which scale numbers were measured, and what they are therefore not."""
-    cells = list(cells)
+def scale_statement(scale: Scale, runs: Sequence[PlannedRun]) -> str:
+    """Return at which scale numbers are measured, and what they are therefore not."""
     if scale == "paper":
         return "Scale paper: the published protocol."
     if scale == "smoke":
-        replaced = {cell.stream: cell.stand_in for cell in cells if cell.stand_in}
+        replaced = {run.stream: run.stand_in for run in runs if run.stand_in}
         streams = "; ".join(
             f"{name} is replaced by {other.stream}" + (f" ({other.reduced})" if other.reduced else "")
             for name, other in replaced.items()
         )
         made = f" on SYNTHETIC images: {streams}" if streams else ""
         return f"Scale smoke: a few steps{made}. The numbers only show that the code runs; they mean nothing."
-    configs = [cell.resolved.config for cell in cells]
+    configs = [run.resolved.config for run in runs]
     widths = _range(config.model.width for config in configs)
     epochs = _range(config.train.epochs for config in configs)
     images = _range(config.data.images_per_class or 0 for config in configs)
@@ -168,12 +176,8 @@ def _published(
     )
 
 
-def _by_seed(cells: Sequence[Cell], values: Values, measure: Measure) -> dict[int, float]:
-    return {
-        cell.seed: values[cell.run_id][measure]
-        for cell in cells
-        if cell.run_id in values and measure in values[cell.run_id]
-    }
+def _by_seed(runs: Sequence[PlannedRun], values: Values, measure: Measure) -> dict[int, float]:
+    return {run.seed: values[run.run_id][measure] for run in runs if measure in values.get(run.run_id, ())}
 
 
 def _overhead(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:

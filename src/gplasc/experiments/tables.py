@@ -1,51 +1,72 @@
-"""An experiment's result as tables: for the terminal, as Markdown, and as CSV with a line for every cell."""
+"""An experiment's result as tables: one a stream to read, and one with a line for every cell."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from gplasc.experiments.grid import Experiment
+from gplasc.experiments.definition import Experiment
 from gplasc.experiments.summary import Entry, Measure
 from gplasc.files import write_atomic
 from gplasc.reference import find_table
+from gplasc.results.table import Column, Table
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-COLUMNS = (
-    "experiment",
-    "row",
-    "stream",
-    "buffer",
-    "metric",
-    "scenario",
-    "point",
-    "scale",
-    "measured_on",
-    "mean",
-    "std",
-    "seeds",
-    "base",
-    "difference",
-    "low",
-    "high",
-    "pairs",
-    "overhead_percent",
-    "paper_mean",
-    "paper_std",
-    "paper_trials",
-    "paper_table",
-    "gap",
-    "reproduction",
-    "missing",
-    "notes",
-    "runs",
-)
+def stream_tables(experiment: Experiment, entries: Sequence[Entry], statement: str) -> list[Table]:
+    """Return a table for each stream, with a section for each buffer.
+
+    Args:
+        experiment: The experiment.
+        entries: The cells of its tables.
+        statement: The scale of the numbers; it is below every table.
+
+    Returns:
+        The tables; the notes on published numbers and on the experiment are below the last one.
+    """
+    notes = Footnotes()
+    measures = list(dict.fromkeys(entry.measure for entry in entries))
+    columns = [Column("buffer"), Column("", "left"), *(Column(m.label, "left") for m in measures)]
+    tables: list[tuple[str, list[list[str]], list[int]]] = []
+    for stream in dict.fromkeys(entry.stream for entry in entries):
+        rows: list[list[str]] = []
+        breaks = []
+        cells: dict[tuple[int | None, str], dict[Measure, Entry]] = {}
+        for entry in entries:
+            if entry.stream == stream:
+                cells.setdefault((entry.buffer, entry.row), {})[entry.measure] = entry
+        for buffer in dict.fromkeys(buffer for buffer, _ in cells):
+            breaks.append(len(rows))
+            for row, found in ((row, found) for (other, row), found in cells.items() if other == buffer):
+                lines = [cell_lines(found[m], notes) if m in found else ["-"] for m in measures]
+                shown = str(buffer) if buffer is not None and len(rows) == breaks[-1] else ""
+                rows.append([shown, row, *map("\n".join, lines)])
+        title = f"{experiment.name} on {stream} ({_scale_tag(entries)}): {_metric(experiment, measures)}"
+        tables.append((title, rows, breaks))
+    last = [*notes.lines(), *_remarks(experiment)]
+    return [
+        Table(title, columns, rows, [statement, *(last if number == len(tables) else [])], breaks)
+        for number, (title, rows, breaks) in enumerate(tables, 1)
+    ]
+
+
+def cell_table(experiment: Experiment, entries: Sequence[Entry]) -> Table:
+    """Return a table with a line for every cell and all that is known of it, for CSV."""
+    lines = [_facts(experiment, entry) for entry in entries]
+    return Table("", list(lines[0]), [list(line.values()) for line in lines])
+
+
+def write_tables(
+    experiment: Experiment, entries: Sequence[Entry], tables: Sequence[Table], folder: Path
+) -> list[Path]:
+    """Write table.md and table.tex, to read, and table.csv, a line for every cell, and return their paths."""
+    title = experiment.title[0].upper() + experiment.title[1:]
+    texts = {
+        "md": "\n".join([f"# {experiment.name}\n\n{title}.\n", *(table.to_markdown() for table in tables)]),
+        "tex": "\n".join(table.to_latex() for table in tables),
+        "csv": cell_table(experiment, entries).to_csv(),
+    }
+    return [write_atomic(folder / f"table.{suffix}", text) for suffix, text in texts.items()]
 
 
 class Footnotes:
@@ -65,7 +86,7 @@ class Footnotes:
 
 
 def cell_lines(entry: Entry, notes: Footnotes) -> list[str]:
-    """Return what stands in a cell of the table."""
+    """Return the lines of a cell: our number, the difference to the base, the published number, the gap."""
     digits = entry.measure.digits
     lines = []
     if entry.spread.count:
@@ -76,7 +97,7 @@ def cell_lines(entry: Entry, notes: Footnotes) -> list[str]:
     if entry.difference is not None:
         found = entry.difference
         interval = f" [{found.low:+.{digits}f}, {found.high:+.{digits}f}]" if found.count > 1 else ""
-        lines.append(f"{found.mean:+.{digits}f}{interval} to {entry.base}")
+        lines.append(f"{found.mean:+.{digits}f}{interval} to {entry.base} (n={found.count})")
     if entry.overhead is not None:
         lines.append(f"{entry.overhead:+.1f} % time")
     if entry.published is not None:
@@ -89,7 +110,40 @@ def cell_lines(entry: Entry, notes: Footnotes) -> list[str]:
     return lines or ["-"]
 
 
-def scale_tag(entries: Sequence[Entry]) -> str:
+def _facts(experiment: Experiment, entry: Entry) -> dict[str, Any]:
+    difference, published, measure = entry.difference, entry.published, entry.measure
+    return {
+        "experiment": experiment.name,
+        "row": entry.row,
+        "stream": entry.stream,
+        "buffer": entry.buffer,
+        "metric": measure.metric,
+        "scenario": measure.scenario,
+        "point": measure.point,
+        "scale": entry.scale,
+        "measured_on": entry.stand_in.stream if entry.stand_in else entry.stream,
+        "mean": entry.spread.mean,
+        "std": entry.spread.std,
+        "seeds": " ".join(map(str, entry.values)),
+        "base": entry.base,
+        "difference": difference and difference.mean,
+        "low": difference and difference.low,
+        "high": difference and difference.high,
+        "pairs": difference and difference.count,
+        "overhead_percent": entry.overhead,
+        "paper_mean": published and published.mean,
+        "paper_std": published and published.std,
+        "paper_trials": published and published.trials,
+        "paper_table": published and published.label,
+        "gap": entry.gap,
+        "reproduction": "yes" if entry.is_reproduction else "no",
+        "missing": entry.missing,
+        "notes": "; ".join(published.notes) if published else None,
+        "runs": " ".join(entry.runs),
+    }
+
+
+def _scale_tag(entries: Sequence[Entry]) -> str:
     """Return the scale for a title, with the warning that belongs to it."""
     scale = entries[0].scale
     if scale == "smoke":
@@ -98,149 +152,22 @@ def scale_tag(entries: Sequence[Entry]) -> str:
     return f"scale {scale}" if scale == "paper" else f"scale {scale}, not a reproduction"
 
 
-def remarks(experiment: Experiment) -> list[str]:
-    """Return what is to be known of the experiment and of the published table as a whole."""
+def _remarks(experiment: Experiment) -> list[str]:
+    """Return the notes on the published tables as a whole and on the experiment."""
     names = dict.fromkeys(experiment.published_table(scenario) for scenario in (None, *experiment.scenarios))
     tables = [find_table(name) for name in names if name]
-    provenance = [f"Published: {table.paper}, {table.label}: {table.title}." for table in tables]
+    intervals = (
+        "Differences: mean of the seeds' differences [Student's interval of 95 percent] (number of pairs)."
+    )
     return [
-        *provenance,
+        *([intervals] if any(row.base for row in experiment.rows) else []),
+        *(f"Published: {table.paper}, {table.label}: {table.title}." for table in tables),
         *(f"Published: {text}." for table in tables for text in table.remarks),
         *(f"Note: {text}." for text in experiment.notes),
     ]
 
 
-def print_tables(
-    experiment: Experiment, entries: Sequence[Entry], statement: str, console: Console | None = None
-) -> None:
-    """Print a table for each stream, a section for each buffer; the scale stands above and under each."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = console or Console()
-    if not console.is_terminal:  # a file or a pipe has no width; do not squeeze the table into 80 columns
-        console = Console(file=console.file, width=max(console.width, 200))
-    notes = Footnotes()
-    measures = _measures(entries)
-    for stream in _streams(entries):
-        # Not the table's own title, which would be broken to the width of the table.
-        title = f"{experiment.name} on {stream} ({scale_tag(entries)}): {_metric(experiment, measures)}"
-        console.print(title, highlight=False, markup=False, style="bold")
-        table = Table()
-        table.add_column("buffer", justify="right")
-        table.add_column("")
-        for measure in measures:
-            table.add_column(measure.label)
-        for buffer in _buffers(entries, stream):
-            section = [e for e in entries if (e.stream, e.buffer) == (stream, buffer)]
-            for number, row in enumerate(dict.fromkeys(entry.row for entry in section)):
-                cells = {e.measure: e for e in section if e.row == row}
-                shown = str(buffer) if number == 0 and buffer is not None else ""
-                lines = [cell_lines(cells[m], notes) if m in cells else ["-"] for m in measures]
-                table.add_row(shown, row, *("\n".join(cell) for cell in lines))
-            table.add_section()
-        console.print(table)
-        console.print(statement, highlight=False, markup=False, style="italic")
-    for line in (*notes.lines(), *remarks(experiment)):
-        console.print(line, highlight=False, markup=False, style="dim")
-
-
-def markdown(experiment: Experiment, entries: Sequence[Entry], statement: str) -> str:
-    """Return the same tables as Markdown."""
-    notes = Footnotes()
-    measures = _measures(entries)
-    parts = [
-        f"# {experiment.name}",
-        experiment.title[0].upper() + experiment.title[1:] + ".",
-        f"**{statement}**",
-    ]
-    for stream in _streams(entries):
-        lines = [
-            "| buffer | | " + " | ".join(measure.label for measure in measures) + " |",
-            "|---:|---|" + "---|" * len(measures),
-        ]
-        for buffer in _buffers(entries, stream):
-            section = [e for e in entries if (e.stream, e.buffer) == (stream, buffer)]
-            for row in dict.fromkeys(entry.row for entry in section):
-                cells = {e.measure: e for e in section if e.row == row}
-                texts = ["<br>".join(cell_lines(cells[m], notes)) if m in cells else "-" for m in measures]
-                lines.append(f"| {'' if buffer is None else buffer} | {row} | " + " | ".join(texts) + " |")
-        title = f"## {stream} ({scale_tag(entries)}): {_metric(experiment, measures)}"
-        parts += [title, "\n".join(lines)]
-    parts.append("\n".join(f"- {line}" for line in (*notes.lines(), *remarks(experiment))))
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def csv_text(experiment: Experiment, entries: Sequence[Entry]) -> str:
-    """Return a line for every cell, with everything that is known of it."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for entry in entries:
-        difference, published, measure = entry.difference, entry.published, entry.measure
-        values = {
-            "experiment": experiment.name,
-            "row": entry.row,
-            "stream": entry.stream,
-            "buffer": entry.buffer,
-            "metric": measure.metric,
-            "scenario": measure.scenario,
-            "point": measure.point,
-            "scale": entry.scale,
-            "measured_on": entry.stand_in.stream if entry.stand_in else entry.stream,
-            "mean": entry.spread.mean,
-            "std": entry.spread.std,
-            "seeds": " ".join(map(str, entry.values)),
-            "base": entry.base,
-            "difference": difference and difference.mean,
-            "low": difference and difference.low,
-            "high": difference and difference.high,
-            "pairs": difference and difference.count,
-            "overhead_percent": entry.overhead,
-            "paper_mean": published and published.mean,
-            "paper_std": published and published.std,
-            "paper_trials": published and published.trials,
-            "paper_table": published and published.label,
-            "gap": entry.gap,
-            "reproduction": "yes" if entry.is_reproduction else "no",
-            "missing": entry.missing,
-            "notes": "; ".join(published.notes) if published else None,
-            "runs": " ".join(entry.runs),
-        }
-        writer.writerow({name: _plain(value) for name, value in values.items()})
-    return file.getvalue()
-
-
-def write_tables(
-    experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path
-) -> list[Path]:
-    """Write Markdown and CSV into the experiment's folder."""
-    return [
-        write_atomic(folder / "table.md", markdown(experiment, entries, statement)),
-        write_atomic(folder / "table.csv", csv_text(experiment, entries)),
-    ]
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return "" if value is None else value
-
-
 def _metric(experiment: Experiment, measures: Sequence[Measure]) -> str:
-    units = {"seconds": "seconds", "overlap": "overlap", "silhouette": "silhouette"}
     name = measures[0].metric if measures else experiment.metric
-    text = units.get(name, f"{name.replace('_', ' ')}, percent")
+    text = name if name in ("seconds", "overlap", "silhouette") else f"{name.replace('_', ' ')}, percent"
     return f"{text} (lower is better)" if experiment.lower_is_better else text
-
-
-def _measures(entries: Sequence[Entry]) -> list[Measure]:
-    return list(dict.fromkeys(entry.measure for entry in entries))
-
-
-def _streams(entries: Sequence[Entry]) -> list[str]:
-    return list(dict.fromkeys(entry.stream for entry in entries))
-
-
-def _buffers(entries: Sequence[Entry], stream: str) -> list[int | None]:
-    return list(dict.fromkeys(entry.buffer for entry in entries if entry.stream == stream))

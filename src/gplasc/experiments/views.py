@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,53 +13,47 @@ from torch import Tensor
 from gplasc.evaluation.embedding import silhouette, tsne, unit
 from gplasc.evaluation.overlap import TaskOverlap, task_overlap
 from gplasc.experiments import figures
-from gplasc.experiments.grid import Cell, Experiment
+from gplasc.experiments.definition import Experiment, PlannedRun
 from gplasc.experiments.summary import Entry, Measure, Values, default_measures
 from gplasc.files import write_atomic
 from gplasc.restore import Restored
 
-DRAWS = 5000
-POINTS = 400  # of each class, in a t-SNE picture
+_DRAWS = 5000
+_POINTS = 400  # of each class, in a t-SNE picture
 
-Restore = Callable[[Cell], Restored]
-Records = Mapping[str, dict[str, Any]]
-
-
-class View(Protocol):
-    """A way to look at an experiment's runs."""
-
-    draws: bool
-    """Whether there are figures, so that a missing drawing library is found before the runs are computed."""
-
-    def remarks(self) -> list[str]:
-        """Return what was found out while measuring and belongs under the table."""
-
-    def measure(
-        self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
-    ) -> Values:
-        """Measure every run that has a record."""
-
-    def draw(
-        self, experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path
-    ) -> list[Path]:
-        """Write figures, and the numbers behind them, into a folder."""
+_Restore = Callable[[PlannedRun], Restored]
+_Records = Mapping[str, dict[str, Any]]
 
 
-class Metrics:
-    """Metrics of the accuracy matrix, as a table and perhaps a figure."""
+class View:
+    """A way to look at an experiment's runs: metrics of the accuracy matrix, as a table and perhaps a figure."""
 
-    def __init__(self, picture: figures.Picture | None = None) -> None:
-        self._picture = picture
-        self.draws = picture is not None
+    def __init__(self, figure: figures.Draw | None = None) -> None:
+        self._figure = figure
+
+    @property
+    def draws(self) -> bool:
+        """Whether there are figures, so that a missing drawing library is found before the runs are computed."""
+        return self._figure is not None
 
     def remarks(self) -> list[str]:
-        """Return nothing."""
+        """Return what was found out while measuring and belongs below the table."""
         return []
 
     def measure(
-        self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
+        self, experiment: Experiment, runs: Sequence[PlannedRun], records: _Records, restore: _Restore
     ) -> Values:
-        """Read the metric of each scenario from the records."""
+        """Measure every run that has a record.
+
+        Args:
+            experiment: The experiment.
+            runs: Its runs.
+            records: Records of those that are complete, by run id.
+            restore: Opens a complete run.
+
+        Returns:
+            The values of each measure, by run id.
+        """
         measures = default_measures(experiment)
         return {
             run: {m: float(record["metrics"][m.scenario][m.metric]) for m in measures}
@@ -70,21 +63,15 @@ class Metrics:
     def draw(
         self, experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path
     ) -> list[Path]:
-        """Draw the figure, if there is one."""
-        return self._picture(experiment, entries, statement, folder) if self._picture else []
+        """Write figures, and the numbers behind them, into a folder, and return their paths."""
+        return self._figure(experiment, entries, statement, folder) if self._figure else []
 
 
-class Time:
+class _Time(View):
     """Seconds for each task, evaluation excluded, and for all."""
 
-    draws = False
-
-    def remarks(self) -> list[str]:
-        """Return nothing."""
-        return []
-
     def measure(
-        self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
+        self, experiment: Experiment, runs: Sequence[PlannedRun], records: _Records, restore: _Restore
     ) -> Values:
         """Add up the phases that belong to learning."""
         values = {}
@@ -94,58 +81,53 @@ class Time:
                 for task in record["timings"]
             ]
             values[run] = {
-                Measure("seconds", f"task {task + 1}", point=str(task + 1)): spent
-                for task, spent in enumerate(seconds)
+                Measure("seconds", f"task {task}", point=str(task)): spent
+                for task, spent in enumerate(seconds, 1)
             }
             values[run][Measure("seconds", "all tasks", point="all")] = sum(seconds)
         return values
 
-    def draw(
-        self, experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path
-    ) -> list[Path]:
-        """Draw nothing."""
-        return []
 
+class _TaskOverlaps(View):
+    """Overlap of the tasks' feature densities: mean and largest over pairs, and the pairs the experiment names."""
 
-@dataclass
-class Overlaps:
-    """Overlap of the tasks' feature densities: mean and largest over pairs, and the pairs the grid names."""
+    draws = True
 
-    found: dict[tuple[str, int], TaskOverlap] = field(default_factory=dict)
-    draws: bool = True
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], TaskOverlap] = {}
 
     def remarks(self) -> list[str]:
         """Return the error of the integrals, and how much of the features the projection shows."""
-        if not self.found:
+        if not self._found:
             return []
-        error = max(float(found.error.max()) for found in self.found.values())
-        kept = sorted(found.explained for found in self.found.values())
+        error = max(float(found.error.max()) for found in self._found.values())
+        kept = sorted(found.explained for found in self._found.values())
         return [
             f"standard error of the Monte-Carlo integral of a pair of tasks: at most {error:.4f}",
             f"the three axes hold {kept[0]:.0%} to {kept[-1]:.0%} of the variance of the features",
         ]
 
     def measure(
-        self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
+        self, experiment: Experiment, runs: Sequence[PlannedRun], records: _Records, restore: _Restore
     ) -> Values:
         """Compute the features of the test images and integrate."""
         values: dict[str, dict[Measure, float]] = {}
-        for cell in cells:
-            if cell.run_id not in records:
+        for run in runs:
+            if run.run_id not in records:
                 continue
-            run = restore(cell)
-            features = [run.features(run.evaluation_samples(task)) for task in run.stream]
-            found = task_overlap(features, generator=torch.Generator().manual_seed(cell.seed), draws=DRAWS)
-            self.found[cell.row.name, cell.seed] = found
+            opened = restore(run)
+            features = [opened.features(opened.evaluation_samples(task)) for task in opened.stream]
+            found = task_overlap(features, generator=torch.Generator().manual_seed(run.seed), draws=_DRAWS)
+            self._found[run.row.name, run.seed] = found
             pairs = found.value[torch.ones_like(found.value).tril(-1).bool()]
-            values[cell.run_id] = {
+            values[run.run_id] = {
                 Measure("overlap", "mean of all pairs", point="mean"): float(pairs.mean()),
                 Measure("overlap", "largest pair", point="largest"): float(pairs.max()),
             }
             for pair in experiment.pairs:
                 first, second = (int(number) for number in pair.split("-"))
                 measure = Measure("overlap", f"tasks {first} and {second}", point=pair)
-                values[cell.run_id][measure] = float(found.value[first - 1, second - 1])
+                values[run.run_id][measure] = float(found.value[first - 1, second - 1])
         return values
 
     def draw(
@@ -153,7 +135,7 @@ class Overlaps:
     ) -> list[Path]:
         """Draw a heat map for each row, averaged over seeds, and write every pair with its error."""
         by_row: dict[str, list[TaskOverlap]] = {}
-        for (row, _), found in self.found.items():
+        for (row, _), found in self._found.items():
             by_row.setdefault(row, []).append(found)
         content = [
             {
@@ -163,7 +145,7 @@ class Overlaps:
                 "error": found.error.tolist(),
                 "explained": found.explained,
             }
-            for (row, seed), found in self.found.items()
+            for (row, seed), found in self._found.items()
         ]
         paths = [
             write_atomic(folder / "overlap.json", json.dumps({"scale": statement, "runs": content}) + "\n")
@@ -179,36 +161,33 @@ class Overlaps:
         return paths
 
 
-@dataclass
-class Embeddings:
+class _Embeddings(View):
     """One class of each task: t-SNE of the first seed, silhouettes of all."""
 
-    chosen: dict[str, tuple[Tensor, Tensor, tuple[str, ...]]] = field(default_factory=dict)
-    draws: bool = True
+    draws = True
 
-    def remarks(self) -> list[str]:
-        """Return nothing."""
-        return []
+    def __init__(self) -> None:
+        self._chosen: dict[str, tuple[Tensor, Tensor, tuple[str, ...]]] = {}
 
     def measure(
-        self, experiment: Experiment, cells: Sequence[Cell], records: Records, restore: Restore
+        self, experiment: Experiment, runs: Sequence[PlannedRun], records: _Records, restore: _Restore
     ) -> Values:
         """Compute the features of the chosen classes."""
         values = {}
-        for cell in cells:
-            if cell.run_id not in records:
+        for run in runs:
+            if run.run_id not in records:
                 continue
-            run = restore(cell)
+            opened = restore(run)
             rows, labels, names = [], [], []
-            for task, place in zip(run.stream, experiment.classes, strict=True):
-                samples = run.evaluation_samples(task)
-                index = (samples.y == task.classes[place]).nonzero().flatten()[:POINTS]
-                rows.append(run.features(samples.take(index)))
+            for task, place in zip(opened.stream, experiment.classes, strict=True):
+                samples = opened.evaluation_samples(task)
+                index = (samples.y == task.classes[place]).nonzero().flatten()[:_POINTS]
+                rows.append(opened.features(samples.take(index)))
                 labels.append(torch.full((len(index),), task.index))
                 names.append(task.class_names[place])
             x, y = torch.cat(rows), torch.cat(labels)
-            self.chosen.setdefault(cell.row.name, (x, y, tuple(names)))
-            values[cell.run_id] = {
+            self._chosen.setdefault(run.row.name, (x, y, tuple(names)))
+            values[run.run_id] = {
                 Measure("silhouette", "features as they are", point="raw"): silhouette(x, y),
                 Measure("silhouette", "features on the sphere", point="sphere"): silhouette(unit(x), y),
             }
@@ -220,7 +199,7 @@ class Embeddings:
         """Draw features as they are and mapped to the sphere, and write the coordinates."""
         pictures: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
         names: tuple[str, ...] = ()
-        for row, (x, y, names) in self.chosen.items():  # noqa: B007
+        for row, (x, y, names) in self._chosen.items():  # noqa: B007
             pictures[row, "as they are"] = (tsne(x), y)
             pictures[row, "on the sphere"] = (tsne(unit(x)), y)
         content = [
@@ -235,11 +214,11 @@ class Embeddings:
 def find_view(name: str) -> View:
     """Return the view of an experiment."""
     views: dict[str, Callable[[], View]] = {
-        "table": Metrics,
-        "curves": lambda: Metrics(figures.curves),
-        "bars": lambda: Metrics(figures.bars),
-        "time": Time,
-        "overlap": Overlaps,
-        "tsne": Embeddings,
+        "table": View,
+        "curves": lambda: View(figures.curves),
+        "bars": lambda: View(figures.bars),
+        "time": _Time,
+        "overlap": _TaskOverlaps,
+        "tsne": _Embeddings,
     }
     return views[name]()

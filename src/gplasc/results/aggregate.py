@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,17 +11,40 @@ from typing import Any
 
 import numpy
 
+from gplasc.errors import UserError
 from gplasc.results.record import read_record
+
+ENOUGH_PAIRS = 5
+"""Fewest pairs for which a difference is called better or worse."""
+_LISTED = 5  # records that cannot be read and are named in the warning
 
 
 def load_records(folders: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return the records of all complete runs in (or below) the folders, each run once."""
+    """Read the records of all complete runs in (or below) the folders, each run once.
+
+    Records that are damaged, of another version, or written by something else are skipped with one warning.
+
+    Args:
+        folders: Folders of runs.
+
+    Returns:
+        The records, in the order of their paths.
+    """
     found: dict[str, dict[str, Any]] = {}
+    skipped = []
     for folder in folders:
         for path in sorted(folder.rglob("record.json")):
-            record = read_record(path.parent)
-            if record is not None:
-                found[record["run_id"]] = record
+            try:
+                record = read_record(path.parent)
+                if record is not None:
+                    found[record["run_id"]] = record
+            except UserError as error:
+                skipped.append(str(error))
+            except (KeyError, TypeError):
+                skipped.append(f"{path} is not the record of a run")
+    if skipped:
+        more = f"; and {len(skipped) - _LISTED} more" if len(skipped) > _LISTED else ""
+        warnings.warn(f"{len(skipped)} records skipped: {'; '.join(skipped[:_LISTED])}{more}", stacklevel=2)
     return list(found.values())
 
 
@@ -51,32 +75,44 @@ def spread(values: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean paired difference with a bootstrap interval of 95 percent (NaN for fewer than two pairs)."""
+    """Mean paired difference with Student's interval of 95 percent (NaN for fewer than two pairs)."""
 
     mean: float
     low: float
     high: float
     count: int
 
+    @property
+    def verdict(self) -> int:
+        """1 or -1 if the interval excludes zero and there are at least five pairs, else 0."""
+        if self.count < ENOUGH_PAIRS:
+            return 0
+        return (self.low > 0) - (self.high < 0)
+
     def __str__(self) -> str:
         interval = f" [{self.low:+.2f}, {self.high:+.2f}]" if self.count > 1 else ""
-        return f"{self.mean:+.2f}{interval}"
+        return f"{self.mean:+.2f}{interval} (n={self.count})"
 
 
-def paired_difference(
-    base: Mapping[Any, float], other: Mapping[Any, float], *, draws: int = 10_000, seed: int = 0
-) -> Difference:
-    """Compare values that share a key (the seed): ``other - base``, with a percentile bootstrap over the pairs.
+def paired_difference(base: Mapping[Any, float], other: Mapping[Any, float]) -> Difference:
+    """Compare values that share a key (the seed).
 
-    >>> str(paired_difference({0: 1.0, 1: 2.0}, {0: 2.0, 1: 3.0, 7: 9.0}))
-    '+1.00 [+1.00, +1.00]'
+    The interval is that of Student's t: mean ± t(0.975, n - 1) · std / √n of the differences.
+
+    Args:
+        base: Values by key.
+        other: Values by key.
+
+    Returns:
+        The mean of ``other - base`` over the common keys, its interval and the number of pairs.
+
+    >>> str(paired_difference({0: 60.0, 1: 61.0, 2: 62.0}, {0: 64.6, 1: 65.4, 2: 65.4, 7: 9.0}))
+    '+4.13 [+2.54, +5.73] (n=3)'
     """
-    keys = sorted(set(base) & set(other))
-    if not keys:
-        return Difference(math.nan, math.nan, math.nan, 0)
-    gains = numpy.array([other[key] - base[key] for key in keys])
-    if len(gains) == 1:
-        return Difference(float(gains[0]), math.nan, math.nan, 1)
-    picks = numpy.random.default_rng(seed).integers(len(gains), size=(draws, len(gains)))
-    low, high = numpy.percentile(gains[picks].mean(1), [2.5, 97.5])
-    return Difference(float(gains.mean()), float(low), float(high), len(gains))
+    gains = spread([other[key] - base[key] for key in sorted(set(base) & set(other))])
+    if gains.count < 2:
+        return Difference(gains.mean, math.nan, math.nan, gains.count)
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(gains.count - 1, 0.975)) * gains.std / math.sqrt(gains.count)
+    return Difference(gains.mean, gains.mean - half, gains.mean + half, gains.count)

@@ -1,1 +1,1 @@
-"""Many runs on one machine: a pool of processes, an overview of the grid, and a place where a cluster can step in."""
+"""Many runs: the axes of a sweep, the jobs, the executor that computes them, and an overview of their progress."""

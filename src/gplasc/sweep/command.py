@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gplasc.errors import UserError
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.files import write_atomic
 from gplasc.results.aggregate import spread
+from gplasc.results.table import Column, Marked, Table
+from gplasc.sweep.axes import Point, grid_points, parse_axes
+from gplasc.sweep.compute import compute
 from gplasc.sweep.forecast import forecast
-from gplasc.sweep.grid import Point, expand, parse_axes, text
-from gplasc.sweep.job import Executor, Job, Outcome
+from gplasc.sweep.job import Job, JobResult
 from gplasc.sweep.overview import Overview, print_failures
-from gplasc.sweep.processes import Processes
-from gplasc.sweep.sweep import sweep
+from gplasc.sweep.processes import Processes, default_workers
 
-SCENARIOS = {"class_il": "class-IL", "task_il": "task-IL"}
-METRICS = ("final_accuracy", "forgetting")
+_MEASURES = [(metric, scenario) for metric in ("final_accuracy", "forgetting") for scenario in SCENARIOS]
 
 
 def run_sweep(
@@ -27,89 +27,102 @@ def run_sweep(
     seeds: Sequence[int],
     arguments: Mapping[str, Any],
     *,
+    fixed: Collection[str] = (),
     out: Path,
     data_dir: Path | None = None,
     device: str | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     threads: int | None = None,
     dry_run: bool = False,
     overview: Overview | None = None,
-    executor: Executor | None = None,
 ) -> int:
-    """Compute the grid, print its table and write it into ``out/sweep-HASH``; return 0, or 1 if a run failed."""
+    """Compute the grid, print its table and write it into ``out/sweep-HASH``.
+
+    Args:
+        words: Axes, see `parse_axes`.
+        seeds: Seeds of every point; default: that of the arguments.
+        arguments: What `gplasc.resolve.resolve` is called with where the axes say nothing.
+        fixed: Names that were given for all points, so that they cannot be axes as well.
+        out: Folder of all runs.
+        data_dir: Where data sets are.
+        device: Where to compute.
+        workers: Runs computed at the same time; default: see `default_workers`.
+        threads: Threads of each.
+        dry_run: Only print how long it would take.
+        overview: Shows the progress.
+
+    Returns:
+        0, or 1 if a run failed.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If a signal asked to stop.
+    """
+    executor = Processes(default_workers(arguments["scale"]) if workers is None else workers, threads)
     axes = parse_axes(words)
+    twice = [name for name in (*axes, *(["seed"] if seeds else [])) if name in fixed]
+    if twice:
+        raise UserError(f"'{twice[0]}' is given for all points and as an axis of the grid; leave one out")
     given = dict(arguments)
     own_seed = given.pop("seed")
-    points = expand(axes, seeds or (own_seed,), **given)
+    points = grid_points(axes, seeds or (own_seed,), **given)
     jobs = [
         Job(resolved, out, row=point.label, column="", data_dir=data_dir, device=device)
         for point in points
         for resolved in point.seeds
     ]
     if dry_run:
-        print(forecast(jobs).text(workers))
+        print(forecast(jobs).text(executor.workers))
         return 0
-    outcomes = sweep(jobs, executor or Processes(workers, threads), overview)
-    _print_table(points, axes, outcomes)
-    name = hashlib.sha256(" ".join(sorted(outcomes)).encode()).hexdigest()[:8]
-    print(f"written: {write_atomic(out / f'sweep-{name}' / 'table.csv', _csv(points, axes, outcomes))}")
-    failed = [outcome for outcome in outcomes.values() if outcome.state == "failed"]
+    results = compute(jobs, executor, overview)
+    _summary(points, axes, results).print()
+    name = hashlib.sha256(" ".join(sorted(results)).encode()).hexdigest()[:8]
+    path = write_atomic(out / f"sweep-{name}" / "table.csv", _runs(points, axes, results).to_csv())
+    print(f"written: {path}")
+    failed = [result for result in results.values() if result.state == "failed"]
     print_failures(failed)
     return 1 if failed else 0
 
 
-def _values(point: Point, outcomes: Mapping[str, Outcome], scenario: str, metric: str) -> list[float]:
-    records = [outcomes[resolved.config.run_id].record for resolved in point.seeds]
-    return [float(record["metrics"][scenario][metric]) for record in records if record is not None]
-
-
-def _print_table(
-    points: Sequence[Point], axes: Mapping[str, Sequence[Any]], outcomes: Mapping[str, Outcome]
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    config = points[0].seeds[0].config
-    table = Table(title=f"scale {config.scale}, percent; mean ± std over seeds", title_justify="left")
-    for name in axes or ("",):
-        table.add_column(name)
-    for metric in METRICS:
-        for title in SCENARIOS.values():
-            table.add_column(f"{metric.replace('_', ' ')}, {title}", justify="right")
-    best = max(
-        (s.mean for p in points if (s := spread(_values(p, outcomes, "class_il", METRICS[0]))).count),
-        default=None,
-    )
+def _summary(points: Sequence[Point], axes: Collection[str], results: Mapping[str, JobResult]) -> Table:
+    """Return a row for every point, with mean and standard deviation over its seeds."""
+    rows: list[list[str]] = []
+    accuracies: list[float] = []
     for point in points:
-        found = [spread(_values(point, outcomes, s, m)) for m in METRICS for s in SCENARIOS]
-        cells = [str(one) if one.count else "failed" for one in found]
-        style = "bold" if best is not None and found[0].mean == best else None
-        table.add_row(
-            *([text(value) for value in point.values.values()] or ["as given"]), *cells, style=style
-        )
-    Console().print(table)
-
-
-def _csv(points: Sequence[Point], axes: Mapping[str, Sequence[Any]], outcomes: Mapping[str, Outcome]) -> str:
-    """Return a line for every run."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
-        [*axes, "seed", "run_id", *(f"{m}_{s}" for m in METRICS for s in SCENARIOS), "seconds", "error"]
+        records = [results[resolved.config.run_id].record for resolved in point.seeds]
+        found = [spread([float(r["metrics"][s][m]) for r in records if r is not None]) for m, s in _MEASURES]
+        accuracies.append(found[0].mean if found[0].count else -1.0)
+        rows.append([*(point.texts or ["as given"]), *(str(one) if one.count else "failed" for one in found)])
+    best = max(accuracies)
+    return Table(
+        f"scale {points[0].seeds[0].config.scale}, percent; mean ± std over seeds",
+        [
+            *(Column(name, "left") for name in axes or [""]),
+            *(f"{m.replace('_', ' ')}, {SCENARIOS[s]}" for m, s in _MEASURES),
+        ],
+        [
+            [Marked(text, "best") if accuracy == best >= 0 else text for text in row]
+            for row, accuracy in zip(rows, accuracies, strict=True)
+        ],
     )
+
+
+def _runs(points: Sequence[Point], axes: Collection[str], results: Mapping[str, JobResult]) -> Table:
+    """Return a row for every run."""
+    rows = []
     for point in points:
         for resolved in point.seeds:
-            outcome = outcomes[resolved.config.run_id]
-            record = outcome.record
-            metrics = [record["metrics"][s][m] if record else "" for m in METRICS for s in SCENARIOS]
-            writer.writerow(
+            result = results[resolved.config.run_id]
+            record = result.record
+            rows.append(
                 [
-                    *(text(value) for value in point.values.values()),
+                    *point.texts,
                     resolved.config.seed,
-                    resolved.config.run_id,
-                    *metrics,
-                    record["seconds"] if record else "",
-                    outcome.error or "",
+                    result.job.run_id,
+                    *(record["metrics"][s][m] if record else None for m, s in _MEASURES),
+                    record["seconds"] if record else None,
+                    result.error,
                 ]
             )
-    return file.getvalue()
+    measures = [f"{metric}_{scenario}" for metric, scenario in _MEASURES]
+    return Table("", [*axes, "seed", "run_id", *measures, "seconds", "error"], rows)

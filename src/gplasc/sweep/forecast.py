@@ -1,23 +1,25 @@
-"""How long a grid will take: from records of similar runs, from a few measured steps, else from the images visited."""
+"""How long a sweep will take: from records of similar runs, else from a few measured steps."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from gplasc.config import Config
 from gplasc.cost import measure_cost
 from gplasc.errors import UserError
 from gplasc.progress import duration
 from gplasc.results.aggregate import load_records
+from gplasc.sweep.compute import unique
 from gplasc.sweep.job import Job
-from gplasc.sweep.sweep import unique
 
-BUDGET = 60.0  # seconds that measuring may take in all
+_BUDGET = 60.0  # seconds that measuring may take in all
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Forecast:
         return self.total - self.complete
 
     def text(self, workers: int) -> str:
-        """Say it for people."""
+        """Return the forecast in sentences, the time also for so many workers."""
         lines = [
             f"{self.total} runs, {self.complete} complete, {self.cut_off} cut off (they continue), "
             f"{self.remaining - self.cut_off} to begin"
@@ -57,7 +59,7 @@ class Forecast:
         return "\n".join([*lines, *self.problems])
 
 
-def forecast(jobs: Sequence[Job], *, budget: float = BUDGET) -> Forecast:
+def forecast(jobs: Sequence[Job], *, budget: float = _BUDGET) -> Forecast:
     """Estimate what is left of the jobs; a run that was cut off counts whole."""
     jobs = unique(jobs)
     complete = [job for job in jobs if (job.folder / "record.json").exists()]
@@ -67,7 +69,7 @@ def forecast(jobs: Sequence[Job], *, budget: float = BUDGET) -> Forecast:
     seconds = 0.0
     sources: Counter[str] = Counter()
     problems: list[str] = []
-    rates: dict[tuple[object, ...], list[float]] = {}
+    measured: dict[tuple[object, ...], list[float]] = {}
     unmeasured: list[Job] = []
     start = time.monotonic()
     for kind, same in _by_kind(left).items():
@@ -83,12 +85,12 @@ def forecast(jobs: Sequence[Job], *, budget: float = BUDGET) -> Forecast:
                 unmeasured += same
                 continue
             seconds += cost.seconds * len(same)
-            rates.setdefault(_family(job.resolved.config), []).append(cost.seconds)
+            measured.setdefault(_family(job.resolved.config), []).append(cost.seconds)
             sources["from a few measured steps"] += len(same)
         else:
             unmeasured += same
     for job in unmeasured:
-        similar = rates.get(_family(job.resolved.config))
+        similar = measured.get(_family(job.resolved.config))
         if similar:
             seconds += sum(similar) / len(similar)
             sources["as long as other methods measured on the same stream"] += 1
@@ -123,7 +125,7 @@ def _by_kind(jobs: Iterable[Job]) -> dict[tuple[object, ...], list[Job]]:
 
 def _from_records(folders: Iterable[Path]) -> dict[tuple[object, ...], float]:
     found: dict[tuple[object, ...], list[float]] = {}
-    records: list[dict[str, Any]] = load_records(folders)
-    for record in records:
-        found.setdefault(_kind(Config(**record["settings"])), []).append(record["seconds"])
+    for record in load_records(folders):
+        with suppress(ValidationError, KeyError):  # settings of another version
+            found.setdefault(_kind(Config(**record["settings"])), []).append(record["seconds"])
     return {kind: sum(seconds) / len(seconds) for kind, seconds in found.items()}

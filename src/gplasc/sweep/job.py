@@ -1,4 +1,4 @@
-"""What a sweep is made of: jobs, their outcomes, and whoever computes them."""
+"""Jobs of a sweep, their results, and the interface of whatever computes them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol
 from gplasc.progress import Moment
 from gplasc.resolve import Resolved
 
-State = Literal["done", "already", "interrupted", "failed"]
+JobState = Literal["done", "already", "busy", "interrupted", "failed"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be computed in ``out/RUN_ID``, and where it stands in the grid that people see."""
+    """One run to be computed in ``out/RUN_ID``, and its row and column in the overview."""
 
     resolved: Resolved
     out: Path
@@ -28,12 +28,12 @@ class Job:
 
     @property
     def run_id(self) -> str:
-        """The hash of the settings."""
+        """The name of the run."""
         return self.resolved.config.run_id
 
     @property
     def folder(self) -> Path:
-        """Where the run is."""
+        """The folder of the run."""
         return self.out / self.run_id
 
     @property
@@ -44,28 +44,32 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a job ended: with a record, or with an error in one sentence, or saved and cut off."""
+class JobResult:
+    """How a job ended.
+
+    state: "done" and "already" (complete before) with a record; "failed" with an error in one sentence;
+    "interrupted": saved, to be continued; "busy": another process is computing the run.
+    """
 
     job: Job
-    state: State
+    state: JobState
     record: dict[str, Any] | None = None
     error: str | None = None
     seconds: float = 0.0
 
 
 Listener = Callable[[Job, Moment], None]
-"""Told where a running job stands; called from any thread."""
+"""Called with the progress of a running job, from any thread."""
 
 
 class Executor(Protocol):
-    """Where jobs are computed. This is all that a sweep asks for, so a cluster can take the place of the processes."""
+    """Where jobs are computed. This is all that a sweep needs, so that a cluster can replace the processes."""
 
-    def submit(self, job: Job, listener: Listener) -> Future[Outcome]:
-        """Take a job; its future always ends with an outcome, whatever happens to the run."""
+    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
+        """Queue a job; its future always ends with a result, whatever happens to the run."""
 
     def stop(self, *, now: bool = False) -> None:
-        """Let running jobs save themselves and end, and begin no others; ``now``: end them without saving."""
+        """Let running jobs save themselves and end, and start no others; ``now``: end them without saving."""
 
     def close(self) -> None:
-        """Give everything back; all futures have ended."""
+        """Release everything; all futures have ended."""

@@ -1,4 +1,4 @@
-"""What a person sees of a sweep: the grid and the running runs on a terminal, plain lines elsewhere."""
+"""The progress of a sweep on standard error: plain lines, or on a terminal the grid and the running runs."""
 
 from __future__ import annotations
 
@@ -6,129 +6,100 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from gplasc.progress import Moment, duration
-from gplasc.sweep.job import Job, Outcome
+from gplasc.sweep.job import Job, JobResult
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SIGNS = {
-    "waiting": "·",
-    "running": "▶",
-    "done": "✓",
-    "already": "✓",
-    "interrupted": "‖",
-    "failed": "✗",
-}
-_STYLES = {
-    "running": "bold cyan",
-    "done": "green",
-    "already": "green dim",
-    "interrupted": "yellow",
-    "failed": "bold red",
+_SIGNS = {  # of each state, with its style
+    "waiting": ("·", "dim"),
+    "busy": ("⋯", "dim"),
+    "running": ("▶", "bold cyan"),
+    "done": ("✓", "green"),
+    "already": ("✓", "green dim"),
+    "interrupted": ("‖", "yellow"),
+    "failed": ("✗", "bold red"),
 }
 _MOST_ROWS = 30
 
 
-class Overview(Protocol):
-    """Somewhere to show a sweep; all methods but `moment` are called from one thread."""
+class Overview:
+    """A line for every run that ends, and from time to time one for those that run.
 
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """Show the grid."""
-
-    def moment(self, job: Job, moment: Moment) -> None:
-        """Hear where a running job stands; called from any thread."""
-
-    def ended(self, outcome: Outcome) -> None:
-        """Hear how a job ended."""
-
-    def say(self, text: str) -> None:
-        """Show a line that stays."""
-
-    def refresh(self) -> None:
-        """Show what has changed."""
-
-    def close(self) -> None:
-        """Put the terminal back."""
-
-
-class Plain:
-    """A line for every run that ends, and now and then one for those that run."""
+    All methods but `moment` are called from one thread.
+    """
 
     def __init__(self, stream: IO[str] | None = None, every: float = 30.0) -> None:
         self._stream = stream or sys.stderr
         self._every = every
-        self._last = time.monotonic()
-        self._total = 0
-        self._ended = 0
+        self._last = self._start = time.monotonic()
+        self._jobs: Sequence[Job] = ()
+        self._states: dict[str, str] = {}
         self._moments: dict[str, tuple[Job, Moment]] = {}
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Say how many runs there are."""
-        self._total = len(jobs)
+        """Take the jobs."""
+        self._jobs = jobs
+        self._states = {job.run_id: "waiting" for job in jobs}
 
     def moment(self, job: Job, moment: Moment) -> None:
-        """Keep it for the next line."""
+        """Keep the progress of a running job for the next refresh; called from any thread."""
         self._moments[job.run_id] = (job, moment)
+        self._states[job.run_id] = "running"
 
-    def ended(self, outcome: Outcome) -> None:
-        """Write a line."""
-        self._moments.pop(outcome.job.run_id, None)
-        self._ended += 1
-        begun = outcome.state != "interrupted" or outcome.seconds > 0
-        if outcome.state != "already" and begun:
-            self.say(f"[{self._ended}/{self._total}] {describe(outcome)}")
+    def ended(self, result: JobResult) -> None:
+        """Take how a job ended."""
+        first_time = self._states.get(result.job.run_id) != "busy"
+        self._moments.pop(result.job.run_id, None)
+        self._states[result.job.run_id] = result.state
+        begun = result.state != "interrupted" or result.seconds > 0
+        if result.state != "already" and begun and (first_time or result.state != "busy"):
+            self._announce(result)
+
+    def _announce(self, result: JobResult) -> None:
+        counts = Counter(self._states.values())
+        ended = len(self._jobs) - counts["waiting"] - counts["running"] - counts["busy"]
+        self.say(f"[{ended}/{len(self._jobs)}] {describe(result)}")
 
     def say(self, text: str) -> None:
-        """Write a line."""
+        """Show a line that stays."""
         print(text, file=self._stream, flush=True)
 
     def refresh(self) -> None:
-        """Write where the running runs stand, if the last time is long enough ago."""
+        """Show the progress of the running runs, if it was last shown long enough ago."""
         if time.monotonic() - self._last >= self._every:
             self._last = time.monotonic()
             for job, moment in list(self._moments.values()):
                 self.say(f"  {job.label}: {moment}")
 
     def close(self) -> None:
-        """Do nothing."""
+        """Reset the terminal."""
 
 
-class Live:
+class LiveOverview(Overview):
     """The grid with a sign for every seed, and a line for every running run."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
-        from rich.live import Live as RichLive
+        from rich.live import Live
 
+        super().__init__()
         self._console = console or Console(stderr=True)
-        self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
-        self._states: dict[str, str] = {}
-        self._jobs: Sequence[Job] = ()
-        self._moments: dict[str, tuple[Job, Moment]] = {}
-        self._start = time.monotonic()
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._computed = 0
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Draw the grid."""
-        self._jobs = jobs
-        self._states = {job.run_id: "waiting" for job in jobs}
+        """Take the jobs and start to draw."""
+        super().begin(jobs)
         self._live.start()
 
-    def moment(self, job: Job, moment: Moment) -> None:
-        """Keep it for the next drawing."""
-        self._moments[job.run_id] = (job, moment)
-        self._states[job.run_id] = "running"
-
-    def ended(self, outcome: Outcome) -> None:
-        """Change the sign."""
-        self._moments.pop(outcome.job.run_id, None)
-        self._states[outcome.job.run_id] = outcome.state
-        self._computed += outcome.state == "done"
-        if outcome.state == "failed":
-            self.say(describe(outcome))
+    def _announce(self, result: JobResult) -> None:
+        self._computed += result.state == "done"
+        if result.state == "failed":
+            self.say(describe(result))
 
     def say(self, text: str) -> None:
         """Print a line above the grid."""
@@ -143,7 +114,7 @@ class Live:
         self._live.stop()
 
     def picture(self) -> Any:
-        """Return what is drawn."""
+        """Return what is drawn, for rich."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -152,20 +123,14 @@ class Live:
         rows = list(dict.fromkeys(job.row for job in self._jobs))
         parts: list[Any] = []
         if len(rows) <= _MOST_ROWS:
+            signs = {(row, column): Text() for row in rows for column in columns}
+            for job in self._jobs:
+                signs[job.row, job.column].append(*_SIGNS[self._states[job.run_id]])
             table = Table(box=None, pad_edge=False)
-            table.add_column("")
-            for column in columns:
-                table.add_column(column, overflow="fold")
+            for column in ("", *columns):
+                table.add_column(Text(column), overflow="fold")
             for row in rows:
-                cells = []
-                for column in columns:
-                    signs = Text()
-                    for job in self._jobs:
-                        if (job.row, job.column) == (row, column):
-                            state = self._states[job.run_id]
-                            signs.append(_SIGNS[state], style=_STYLES.get(state, "dim"))
-                    cells.append(signs)
-                table.add_row(row, *cells)
+                table.add_row(Text(row), *(signs[row, column] for column in columns))
             parts.append(table)
         for job, moment in list(self._moments.values()):
             share = moment.done / max(moment.total, 1)
@@ -185,33 +150,35 @@ class Live:
         return f"{len(self._jobs)} runs: {text}; {duration(spent)}{guess}"
 
 
-def describe(outcome: Outcome) -> str:
-    """Say in a line how a job ended."""
-    label = outcome.job.label
-    if outcome.state == "failed":
-        return f"{label}: failed: {outcome.error}"
-    if outcome.record is None:
+def describe(result: JobResult) -> str:
+    """Return in one line how a job ended."""
+    label = result.job.label
+    if result.state == "failed":
+        return f"{label}: failed: {result.error}"
+    if result.state == "busy":
+        return f"{label}: another process is computing it; waiting for its result"
+    if result.record is None:
         return f"{label}: interrupted"
-    accuracy = {s: outcome.record["metrics"][s]["final_accuracy"] for s in ("class_il", "task_il")}
+    accuracy = {s: result.record["metrics"][s]["final_accuracy"] for s in ("class_il", "task_il")}
     return (
         f"{label}: class-IL {accuracy['class_il']:.2f}, task-IL {accuracy['task_il']:.2f} "
-        f"({duration(outcome.seconds)})"
+        f"({duration(result.seconds)})"
     )
 
 
-def print_failures(failed: Sequence[Outcome]) -> None:
-    """List the runs that failed, those with the same error together."""
+def print_failures(failed: Sequence[JobResult]) -> None:
+    """List the runs that failed on standard error, those with the same error together."""
     by_error: dict[str, list[str]] = {}
-    for outcome in failed:
-        by_error.setdefault(outcome.error or "", []).append(outcome.job.label)
+    for result in failed:
+        by_error.setdefault(result.error or "", []).append(result.job.label)
     for error, labels in by_error.items():
         print(f"gplasc: {len(labels)} failed: {error}", file=sys.stderr)
         for label in labels:
             print(f"  {label}", file=sys.stderr)
 
 
-def overview(quiet: bool = False) -> Overview | None:
-    """Return what fits where standard error goes; None shows nothing."""
+def open_overview(quiet: bool = False) -> Overview | None:
+    """Return the overview for standard error: live on a terminal, else plain lines; None shows nothing."""
     if quiet:
         return None
-    return Live() if sys.stderr.isatty() else Plain()
+    return LiveOverview() if sys.stderr.isatty() else Overview()

@@ -1,146 +1,207 @@
-"""Jobs as processes of this machine: one process a run, so many at once, each with its share of the threads.
+"""Jobs as processes of this machine: several at a time, each with its share of the threads.
 
-A process for every run, not a pool of long-lived ones: a run that crashes or is killed takes no other with it, and
-its memory is given back. A fork server that has imported torch once makes them cheap to start.
+Short runs follow one another in one process, which saves the start-up of torch and its kernels. A run that crashes
+or is killed affects no other, and a process that is no longer young is replaced, so that its memory is returned.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import sys
 import threading
 import time
 import traceback
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from gplasc.config import Scale
 from gplasc.errors import UserError
 from gplasc.progress import Moment
+from gplasc.results.folder import Busy
 from gplasc.results.record import read_record
-from gplasc.sweep.job import Job, Listener, Outcome
+from gplasc.sweep.job import Job, JobResult, JobState, Listener
 
-LOG = "log.txt"
+_LOG = "log.txt"
 # Imported once by the fork server; torch's optimizers import torch._dynamo, which takes seconds, when first used.
 _PRELOADED = ("torch._dynamo", "gplasc.running", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
 _REPORT_EVERY = 0.5  # seconds between two reports of a run
+_YOUNG = 120.0  # seconds during which a process may start another run
 
 
 class Processes:
-    """An executor with so many processes at once, each with so many threads (default: the cores, divided)."""
+    """An executor with processes of this machine.
+
+    Args:
+        workers: Runs computed at the same time.
+        threads: Threads of torch in each process; default: the environment's OMP_NUM_THREADS, else the cores
+            divided among the workers.
+
+    Raises:
+        UserError: If one of them is less than 1.
+    """
 
     def __init__(self, workers: int = 1, threads: int | None = None) -> None:
-        if workers < 1 or (threads is not None and threads < 1):
-            raise ValueError(f"workers is {workers} and threads is {threads}; both must be at least 1")
+        for name, number in (("workers", workers), ("threads", threads)):
+            if number is not None and number < 1:
+                raise UserError(f"--{name} was given as {number}; it must be at least 1")
         self.workers = workers
-        self.threads = threads or max(1, (os.cpu_count() or 1) // workers)
+        self.threads = threads or _default_threads(workers)
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
             self._context.set_forkserver_preload(["__main__", __name__, *_PRELOADED])
-        self._waiters = ThreadPoolExecutor(workers, thread_name_prefix="run")
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="run")
         # Processes are started and reaped under one lock: multiprocessing reaps the children of other threads
         # whenever one is started, and two threads that reap the same child would lose its exit code.
         self._lock = threading.Lock()
-        self._live: list[Any] = []
+        self._idle: list[_Worker] = []
+        self._active: list[_Worker] = []
         self._stopping = False
 
-    def submit(self, job: Job, listener: Listener) -> Future[Outcome]:
-        """Compute the job as soon as a process is free."""
-        return self._waiters.submit(self._compute, job, listener)
+    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
+        """Queue a job; it is computed as soon as a process is free."""
+        return self._threads.submit(self._compute, job, listener)
 
     def stop(self, *, now: bool = False) -> None:
-        """Ask the running processes to save and end (or kill them), and begin no others."""
+        """Ask the running processes to save and end (or kill them), and start no others."""
         with self._lock:
             self._stopping = True
-            for process in self._live:
+            for worker in self._active:
                 if now:
-                    process.kill()
+                    worker.process.kill()
                 elif (
                     os.name == "posix"
-                ):  # elsewhere this would be a kill; there the console tells them itself
-                    process.terminate()
+                ):  # elsewhere this would kill; there the console sends Ctrl-C to them too
+                    worker.process.terminate()
 
     def close(self) -> None:
-        """Wait for the threads that waited for processes."""
-        self._waiters.shutdown()
+        """Wait for all jobs and end the processes."""
+        self._threads.shutdown()
+        with self._lock:
+            for worker in self._idle:
+                worker.end()
+            self._idle.clear()
 
-    def _compute(self, job: Job, listener: Listener) -> Outcome:
+    def _compute(self, job: Job, listener: Listener) -> JobResult:
         start = time.monotonic()
-        receiver, sender = self._context.Pipe(duplex=False)
         with self._lock:
             if self._stopping:
-                return Outcome(job, "interrupted")
-            # A daemon: should this process end without having waited, it is told to save and end.
-            process = self._context.Process(target=_child, args=(sender, job, self.threads), daemon=True)
-            process.start()
-            self._live.append(process)
-        sender.close()
-        last: tuple[str, str | None] | None = None
-        while True:
-            try:
-                message = receiver.recv()
-            except (EOFError, OSError):
-                break
-            if isinstance(message, Moment):
+                return JobResult(job, "interrupted")
+            worker = self._idle.pop() if self._idle else self._start()
+            self._active.append(worker)
+        last: tuple[JobState, str | None] | None = None
+        try:
+            worker.connection.send(job)
+            while isinstance(message := worker.connection.recv(), Moment):
                 listener(job, message)
-            else:
-                last = message
-        receiver.close()
+            last = message
+        except (EOFError, OSError):  # the process is gone
+            pass
         with self._lock:
-            process.join()
-            self._live.remove(process)
-        return self._outcome(job, last, process.exitcode, time.monotonic() - start)
+            self._active.remove(worker)
+            usable = last is not None and last[0] in ("done", "busy") and not self._stopping
+            if usable and time.monotonic() - worker.born < _YOUNG:
+                self._idle.append(worker)
+            else:
+                worker.end()
+        return self._result(job, last, worker.process.exitcode, time.monotonic() - start)
 
-    def _outcome(
-        self, job: Job, last: tuple[str, str | None] | None, code: int | None, seconds: float
-    ) -> Outcome:
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        # A daemon: should this process end without having waited, it is told to save and end.
+        process = self._context.Process(target=_serve, args=(theirs, self.threads), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours, time.monotonic())
+
+    def _result(
+        self, job: Job, last: tuple[JobState, str | None] | None, code: int | None, seconds: float
+    ) -> JobResult:
         if last is None:
             if self._stopping:
-                return Outcome(job, "interrupted", seconds=seconds)
+                return JobResult(job, "interrupted", seconds=seconds)
             how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
             hint = " (out of memory?)" if code == -getattr(signal, "SIGKILL", 9) else ""
-            return Outcome(job, "failed", error=f"its process {how}{hint}", seconds=seconds)
+            return JobResult(job, "failed", error=f"its process {how}{hint}", seconds=seconds)
         state, error = last
-        if state == "interrupted":
-            return Outcome(job, "interrupted", seconds=seconds)
         if state == "done":
             record = read_record(job.folder)
             if record is not None:
-                return Outcome(job, "done", record, seconds=seconds)
-            error = f"its record has vanished from {job.folder}"
-        return Outcome(job, "failed", error=error, seconds=seconds)
+                return JobResult(job, "done", record, seconds=seconds)
+            state, error = "failed", f"its record is missing from {job.folder}"
+        return JobResult(job, state, error=error, seconds=seconds)
 
 
-# ---- in the child ------------------------------------------------------------------------------------------------
+def default_workers(scale: Scale) -> int:
+    """Return how many runs to compute at the same time: one a core (at most 8) at smoke scale, else 1."""
+    return min(8, os.cpu_count() or 1) if scale == "smoke" else 1
 
 
-def _child(sender: Connection, job: Job, threads: int) -> None:
+def _default_threads(workers: int) -> int:
+    """Return OMP_NUM_THREADS if it is a positive number, else the cores divided among the workers."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return max(1, (os.cpu_count() or 1) // workers)
+
+
+class _Worker(NamedTuple):
+    process: Any
+    connection: Connection
+    born: float
+
+    def end(self) -> None:
+        """Let the process end and wait for it."""
+        self.connection.close()
+        self.process.join()
+
+
+# ---- in the worker process -----------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection, threads: int) -> None:
+    """Compute the jobs that come over the connection, until it is closed."""
     if os.name == "posix":
-        os.setsid()  # Ctrl-C in the terminal is for the parent, which then tells us once
-    log = _log_to(job.folder)
+        os.setsid()  # Ctrl-C in the terminal reaches only the parent, which then sends one signal
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
+    torch.set_num_threads(threads)
+    random_state = torch.get_rng_state()
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):
+            return
+        torch.set_rng_state(random_state)  # an own method that uses torch's generator depends on no other run
+        with warnings.catch_warnings():  # also forgets which warnings were shown
+            result = _run(job, _Reporter(connection))
+        connection.send(result)
+
+
+def _run(job: Job, reporter: _Reporter) -> tuple[JobState, str | None]:
     from gplasc.errors import Interrupted
     from gplasc.running import execute
 
-    torch.set_num_threads(threads)
-    last: tuple[str, str | None]
+    log = _log_to(job.folder)
+    last: tuple[JobState, str | None]
     try:
         execute(
             job.resolved,
             out=job.out,
             data_dir=job.data_dir,
             device=job.device,
-            display=_Reporter(sender),
+            display=reporter,
             save_every=job.save_every,
         )
         last = ("done", None)
+    except Busy:
+        last = ("busy", None)
     except (Interrupted, KeyboardInterrupt):
         last = ("interrupted", None)
     except UserError as error:
@@ -150,19 +211,18 @@ def _child(sender: Connection, job: Job, threads: int) -> None:
         last = ("failed", f"{type(error).__name__}: {error} (see {log})")
     sys.stdout.flush()
     sys.stderr.flush()
-    if log is not None and log.stat().st_size == 0:
+    if log is not None and last[0] != "busy" and log.stat().st_size == 0:
         log.unlink()
-    sender.send(last)
-    sender.close()
+    return last
 
 
 def _log_to(folder: Path) -> Path | None:
-    """Send what libraries print to a file beside the run, so that it does not tear the overview."""
-    log = folder / LOG
+    """Send what libraries print to a file of the run, so that it does not disturb the overview."""
+    log = folder / _LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    except OSError:  # the run itself will say so in better words
+    except OSError:  # the run itself reports this in better words
         return None
     for stream in (1, 2):
         os.dup2(file, stream)
@@ -171,7 +231,7 @@ def _log_to(folder: Path) -> Path | None:
 
 
 def _end_with_parent() -> None:
-    """When the parent is gone, save and end: nobody waits for the result."""
+    """When the parent has ended, save and end: nothing waits for the result."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -179,20 +239,20 @@ def _end_with_parent() -> None:
 
 
 class _Reporter:
-    """Sends where the run stands to the parent."""
+    """Sends the progress of a run to the parent; a `gplasc.progress.Display`."""
 
-    def __init__(self, sender: Connection) -> None:
-        self._sender = sender
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._last = 0.0
 
     def show(self, moment: Moment) -> None:
-        """Send, unless the last report is fresh."""
+        """Send the moment, unless the last one was sent just before."""
         now = time.monotonic()
         if now - self._last >= _REPORT_EVERY:
             self._last = now
             try:
-                self._sender.send(moment)
-            except OSError:  # the parent is gone
+                self._connection.send(moment)
+            except OSError:  # the parent has ended
                 return
 
     def say(self, text: str) -> None:
@@ -200,7 +260,7 @@ class _Reporter:
         print(text, file=sys.stderr, flush=True)
 
     def phase(self, name: str) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
     def close(self) -> None:
-        """Do nothing: the outcome is sent last."""
+        """Do nothing: the result is sent last."""

@@ -5,7 +5,7 @@ import pytest
 from gplasc.components import list_methods
 from gplasc.errors import UserError
 from gplasc.experiments import is_grid, list_experiments
-from gplasc.experiments.grid import SEEDS, expand, grid_names, load_experiment, stand_in
+from gplasc.experiments.definition import SEEDS, grid_names, load_experiment, plan_runs, stand_in
 from gplasc.reference import published
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.synthetic import parse
@@ -18,7 +18,7 @@ NAMES = [
 
 
 def ids(name: str, scale: str = "paper", **narrow) -> set[str]:
-    return {cell.run_id for cell in expand(load_experiment(name), scale, (0,), **narrow)}
+    return {run.run_id for run in plan_runs(load_experiment(name), scale, (0,), **narrow)}
 
 
 def test_every_name_is_there():
@@ -35,7 +35,7 @@ def test_every_name_is_there():
 @pytest.mark.parametrize("scale", ["paper", "cpu", "smoke"])
 def test_every_grid_has_complete_settings(name, scale):
     experiment = load_experiment(name)
-    cells = expand(experiment, scale)
+    cells = plan_runs(experiment, scale)
     assert len(cells) % len(SEEDS[scale]) == 0
     assert {cell.row.method for cell in cells} <= set(list_methods())
     for cell in cells:
@@ -52,7 +52,7 @@ def test_grids_cover_their_published_tables_and_nothing_else(name):
     experiment = load_experiment(name)
     ours = {
         (cell.row.name, cell.stream, cell.buffer, scenario)
-        for cell in expand(experiment, "paper", (0,))
+        for cell in plan_runs(experiment, "paper", (0,))
         for scenario in experiment.scenarios
     }
     tables = {experiment.published_table(scenario) for scenario in experiment.scenarios}
@@ -95,38 +95,38 @@ def test_grids_share_runs():
 
 
 def test_presets_of_the_real_stream_hold_at_smoke_scale():
-    (cell,) = expand(load_experiment("ablation-components"), "smoke", only=["co2l+gplasc"])
+    (cell,) = plan_runs(load_experiment("ablation-components"), "smoke", only=["co2l+gplasc"])
     assert cell.resolved.config.options["gplasc"]["margin"] == 0.15
     assert cell.stand_in is not None
     assert cell.column == "seq-cifar10 200"
 
 
 def test_what_is_set_reaches_the_run():
-    cells = {cell.row.name: cell for cell in expand(load_experiment("ablation-components"), "cpu", (7,))}
+    cells = {cell.row.name: cell for cell in plan_runs(load_experiment("ablation-components"), "cpu", (7,))}
     options = cells["r2scl only"].resolved.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"]) == (0.0, 1.0)
     options = cells["distill only"].resolved.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"], options["lambda_position"]) == (1.0, 0.0, 0.0)
     assert {cell.resolved.config.seed for cell in cells.values()} == {7}
-    oracle = next(c for c in expand(load_experiment("overlap"), "cpu", (0,)) if c.row.name == "oracle")
+    oracle = next(c for c in plan_runs(load_experiment("overlap"), "cpu", (0,)) if c.row.name == "oracle")
     assert (oracle.resolved.config.buffer, oracle.buffer) == (50_000, 200)
 
 
 def test_narrowing():
     experiment = load_experiment("table-accuracy")
-    cells = expand(experiment, "cpu", (0, 1), only=["seq-cifar10", "200"], methods=["co2l"])
+    cells = plan_runs(experiment, "cpu", (0, 1), only=["seq-cifar10", "200"], methods=["co2l"])
     assert {(c.row.name, c.stream, c.buffer) for c in cells} == {
         ("co2l", "seq-cifar10", 200),
         ("co2l+gplasc", "seq-cifar10", 200),
     }
     assert len(cells) == 4
-    assert len(expand(experiment, "cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
-    assert {c.row.group for c in expand(load_experiment("sensitivity"), "cpu", (0,), only=["margin"])} == {
+    assert len(plan_runs(experiment, "cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
+    assert {c.row.group for c in plan_runs(load_experiment("sensitivity"), "cpu", (0,), only=["margin"])} == {
         "margin"
     }
     with pytest.raises(UserError, match="did you mean 'seq-cifar10'"):
-        expand(experiment, "cpu", only=["seq-cifr10"])
+        plan_runs(experiment, "cpu", only=["seq-cifr10"])
     with pytest.raises(UserError, match="has no method 'supcon'"):
-        expand(experiment, "cpu", methods=["supcon"])
+        plan_runs(experiment, "cpu", methods=["supcon"])
     with pytest.raises(UserError, match="nothing of table-accuracy is left"):
-        expand(experiment, "cpu", only=["seq-tinyimagenet"], methods=["gem"])
+        plan_runs(experiment, "cpu", only=["seq-tinyimagenet"], methods=["gem"])

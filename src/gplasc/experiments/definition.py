@@ -1,4 +1,4 @@
-"""An experiment as data: rows, streams, buffers and settings, read from a TOML file and multiplied out."""
+"""An experiment as data: rows, streams, buffers and settings, read from a TOML file, and the runs it plans."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pydantic import Field, ValidationError
 from gplasc.config import Scale, Settings, nearest
 from gplasc.errors import UserError
 from gplasc.resolve import Resolved, resolve
+from gplasc.sweep.axes import check_seeds
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""
 
 
-class Vary(Settings):
+class _Vary(Settings):
     """One setting that takes many values, each a row of its own."""
 
     setting: str
@@ -38,7 +39,7 @@ class Row(Settings):
     streams: tuple[str, ...] | None = Field(None, description="where the row exists; default: all")
     buffers: tuple[int, ...] | None = None
     memory: int | None = Field(None, description="samples remembered, where that is not the buffer")
-    vary: Vary | None = None
+    vary: _Vary | None = None
     value: Any = Field(None, description="the value of what varies; set when the row is multiplied out")
     group: str | None = None
 
@@ -82,7 +83,7 @@ class StandIn(Settings):
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedRun:
     """One run of an experiment."""
 
     row: Row
@@ -95,7 +96,7 @@ class Cell:
 
     @property
     def run_id(self) -> str:
-        """The hash of the settings."""
+        """The name of the run."""
         return self.resolved.config.run_id
 
     @property
@@ -133,32 +134,45 @@ def load_experiment(name: str) -> Experiment:
     return experiment.model_copy(update={"rows": tuple(rows)})
 
 
-def expand(
+def plan_runs(
     experiment: Experiment,
     scale: Scale,
     seeds: Sequence[int] = (),
     *,
     only: Iterable[str] = (),
     methods: Iterable[str] = (),
-) -> list[Cell]:
+) -> list[PlannedRun]:
     """Return every run of the experiment at a scale, narrowed to what the user asked for.
 
-    only: streams, buffers or rows (``*`` allowed); words of one kind are alternatives, kinds narrow each other.
-    methods: methods, each with and without plug-ins.
+    Args:
+        experiment: The experiment.
+        scale: The scale of all runs.
+        seeds: Seeds of every run; default: those of the scale.
+        only: Streams, buffers or rows to keep (``*`` allowed); names of one kind are alternatives, kinds narrow
+            each other.
+        methods: Methods to keep, each with and without plug-ins.
+
+    Returns:
+        The runs, row by row.
+
+    Raises:
+        UserError: If a name is unknown, nothing is left, or a seed is negative or given twice.
     """
+    check_seeds(seeds)
     keep = _filter(experiment, tuple(only), tuple(methods))
-    cells = []
-    for row in experiment.rows:
-        for stream in row.streams or experiment.streams:
-            for buffer in row.buffers or experiment.buffers or (None,):
-                if keep(row, stream, buffer):
-                    every = seeds or SEEDS[scale]
-                    cells += [_cell(experiment, row, stream, buffer, seed, scale) for seed in every]
-    if not cells:
+    runs = [
+        _plan(experiment, row, stream, buffer, seed, scale)
+        for row in experiment.rows
+        for stream in row.streams or experiment.streams
+        for buffer in row.buffers or experiment.buffers or (None,)
+        if keep(row, stream, buffer)
+        for seed in seeds or SEEDS[scale]
+    ]
+    if not runs:
         raise UserError(
             f"nothing of {experiment.name} is left by --only and --methods; leave one of them out"
         )
-    return cells
+    return runs
 
 
 def stand_in(stream: str) -> StandIn | None:
@@ -166,7 +180,9 @@ def stand_in(stream: str) -> StandIn | None:
     return _stand_ins().get(stream)
 
 
-def _cell(experiment: Experiment, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale) -> Cell:
+def _plan(
+    experiment: Experiment, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale
+) -> PlannedRun:
     other = stand_in(stream) if scale == "smoke" else None
     settings = dict(row.settings)
     if scale == "smoke":
@@ -184,7 +200,7 @@ def _cell(experiment: Experiment, row: Row, stream: str, buffer: int | None, see
         # The presets of the real stream hold; only its images are replaced.
         config = resolved.config.model_copy(update={"stream": other.stream})
         resolved = Resolved(config=config, sources=resolved.sources)
-    return Cell(row, stream, buffer, seed, resolved, other)
+    return PlannedRun(row, stream, buffer, seed, resolved, other)
 
 
 def _multiply(row: Row) -> list[Row]:
@@ -203,10 +219,9 @@ def _multiply(row: Row) -> list[Row]:
     ]
 
 
-Keep = Callable[[Row, str, "int | None"], bool]
-
-
-def _filter(experiment: Experiment, only: tuple[str, ...], methods: tuple[str, ...]) -> Keep:
+def _filter(
+    experiment: Experiment, only: tuple[str, ...], methods: tuple[str, ...]
+) -> Callable[[Row, str, int | None], bool]:
     known_methods = {row.method for row in experiment.rows}
     for method in methods:
         if method not in known_methods:
