@@ -8,7 +8,7 @@ from gplasc.experiments.grid import SEEDS, expand, grid_names, load_experiment, 
 from gplasc.methods import list_methods
 from gplasc.reference import published
 from gplasc.streams.catalog import find_stream
-from gplasc.streams.synthetic import parse
+from gplasc.streams.sources.synthetic import parse
 
 NAMES = [
     "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",
