@@ -12,12 +12,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from gplasc.streams.published import FILES, PublishedFile, known_checksums, md5_of
 from PIL import Image
 
 from gplasc.errors import UserError
 from gplasc.streams import commands, open_stream
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.published import FILES, PublishedFile, known_checksums, md5_of
 
 CONTENT = bytes(range(256)) * 4000
 
