@@ -31,7 +31,7 @@ _REUSABLE_BYTES = 2**20
 _NUMERIC = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)} | {"f4", "f8", "b1"}
 
 _TEXT = "STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8"
-_BYTES = "BINBYTES SHORT_BINBYTES BINBYTES8"
+_BYTES = "BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8"
 _NUMBERS = "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT NONE NEWTRUE NEWFALSE"
 _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"}
 _STORE = {"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}
@@ -113,7 +113,7 @@ def _check(content: bytes) -> None:
         if tuples > _MOST_TUPLES or count > _MOST_INSTRUCTIONS:
             raise RefusedError("it holds more values than a data file")
         reusable = name not in _TUPLES and not (
-            isinstance(argument, str | bytes) and len(argument) > _REUSABLE_BYTES
+            isinstance(argument, str | bytes | bytearray) and len(argument) > _REUSABLE_BYTES
         )
         before = name
 
@@ -173,11 +173,15 @@ class _Array(np.ndarray[Any, Any]):
         _, shape, kind, fortran, content = state
         content = _encode(content) if isinstance(content, str) else content
         _checked(shape, kind, content)
-        super().__setstate__((1, shape, kind.dtype, np.bool_(fortran), bytes(content)))
+        super().__setstate__((1, shape, kind.dtype, bool(fortran), bytes(content)))  # type: ignore[arg-type]
 
 
 def _checked(shape: Any, kind: Any, content: Any) -> None:
-    if not isinstance(kind, _Type) or not isinstance(shape, tuple) or not isinstance(content, bytes):
+    if (
+        not isinstance(kind, _Type)
+        or not isinstance(shape, tuple)
+        or not isinstance(content, bytes | bytearray)
+    ):
         raise DamagedError("an array has no type, shape or content")
     if not all(type(length) is int and 0 <= length <= len(content) for length in shape):
         raise DamagedError("an array has an impossible shape")
