@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import errno
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 class Held(Exception):
@@ -21,25 +17,39 @@ class Held(Exception):
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock `path`, waiting for whoever holds it now, or raising `Held` if that is not wanted.
+    """Hold the lock `path` for the length of a `with` block. The empty file stays, for the next process.
 
-    The empty file stays, for the next one.
+    On a file system without locks (some network mounts) the file NAME.soft takes the lock's place while the
+    block runs, with a warning. A process that is killed leaves it behind; it is then recognized as stale on
+    the same machine, and has to be deleted by hand on another one.
+
+    Args:
+        path: The lock file; its folder is made when missing.
+        wait: Whether to wait for the process that holds the lock now.
+
+    Raises:
+        Held: If another process holds it and `wait` is False.
+        OSError: If the folder or the file cannot be made.
     """
+    from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        while not _try_lock(file):
-            if not wait:
-                raise Held
-            time.sleep(0.1)
-        yield  # closing the file releases the lock
-
-
-def _try_lock(file: IO[bytes]) -> bool:
+    timeout = -1 if wait else 0
+    lock: BaseFileLock = FileLock(path)
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        try:
+            lock.acquire(timeout)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            warnings.warn(
+                f"the file system of {path.parent} has no locks; a file is used instead", stacklevel=3
+            )
+            lock = SoftFileLock(path.with_name(f"{path.name}.soft"))
+            lock.acquire(timeout)
+    except Timeout:
+        raise Held from None
+    try:
+        yield
+    finally:
+        lock.release()

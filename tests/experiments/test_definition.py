@@ -8,7 +8,7 @@ from gplasc.experiments import is_grid, list_experiments
 from gplasc.experiments.definition import SEEDS, grid_names, load_experiment, plan_runs, stand_in
 from gplasc.reference import published
 from gplasc.streams.catalog import find_stream
-from gplasc.streams.synthetic import parse
+from gplasc.streams.sources.synthetic import parse
 
 NAMES = [
     "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",

@@ -4,6 +4,7 @@ import colorsys
 import dataclasses
 import math
 import pickle
+import re
 
 import kornia.augmentation as K
 import numpy as np
@@ -13,18 +14,14 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from gplasc.streams.augment import (
-    Contrastive,
-    ContrastiveParameters,
-    blur_matrix,
-    color_matrix,
-    contrastive,
-    draw_crop,
-    plain,
-    replay,
-    resize_matrix,
-    views,
-)
+from gplasc.streams import list_streams
+from gplasc.streams.augment import DEVIATIONS, contrastive, plain, replay, views
+from gplasc.streams.augment.blur import apply_blur, half_kernels
+from gplasc.streams.augment.color import color_matrix
+from gplasc.streams.augment.crop import draw_crop
+from gplasc.streams.augment.parameters import ContrastiveParameters
+from gplasc.streams.augment.resize import resize_matrices, tents
+from gplasc.streams.augment.simclr import ContrastiveAugmentation
 
 MEAN, STD = (0.49, 0.48, 0.44), (0.20, 0.19, 0.21)
 LUMA = (0.299, 0.587, 0.114)
@@ -54,7 +51,7 @@ def neutral(n: int, height: int, width: int) -> ContrastiveParameters:
     )
 
 
-def raw(augmentation: Contrastive, x: Tensor, parameters: ContrastiveParameters) -> Tensor:
+def raw(augmentation: ContrastiveAugmentation, x: Tensor, parameters: ContrastiveParameters) -> Tensor:
     """Result on the scale 0 to 1, normalization undone."""
     out = augmentation.apply(x, parameters)
     mean, std = (torch.tensor(v)[:, None, None] for v in (augmentation.mean, augmentation.std))
@@ -115,7 +112,9 @@ def slow_color(
     return np.broadcast_to(luma(image), image.shape).copy() if gray else image
 
 
-def slow_contrastive(augmentation: Contrastive, x: Tensor, p: ContrastiveParameters, n: int) -> Tensor:
+def slow_contrastive(
+    augmentation: ContrastiveAugmentation, x: Tensor, p: ContrastiveParameters, n: int
+) -> Tensor:
     """The whole pipeline for image n, every step on its own, on the scale 0 to 1."""
     size = augmentation.image_size
     top, left, height, width = (int(v) for v in p.box[n])
@@ -172,10 +171,11 @@ def test_pieces_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> Non
     p = augment.draw(35, size, size, seeded())
     assert bool(p.sigma.any()) == (size == 40)
     whole = augment.apply(x, p)
-    monkeypatch.setattr("gplasc.streams.augment._PIECE", 12 * 3 * size * size)
+    monkeypatch.setattr("gplasc.streams.augment.simclr._PIECE", 12 * 3 * size * size)
     torch.testing.assert_close(augment.apply(x, p), whole, atol=1e-5, rtol=0)
     for n in range(35):
-        one = augment.apply(x[n : n + 1], p.part(n, n + 1))
+        alone = ContrastiveParameters(*(getattr(p, f.name)[n : n + 1] for f in dataclasses.fields(p)))
+        one = augment.apply(x[n : n + 1], alone)
         torch.testing.assert_close(whole[n : n + 1], one, atol=1e-5, rtol=0)
 
 
@@ -233,28 +233,35 @@ def test_hue_is_close_to_that_of_hsv(shift: float) -> None:
     assert (ours - expected).square().mean().sqrt() < 0.6 * (x[0] / 255 - expected).square().mean().sqrt()
 
 
+def resize_matrix(start: int, length: int, source: int, size: int, flip: bool = False) -> Tensor:
+    line = tents(
+        torch.tensor([float(start)]), torch.tensor([float(length)]), source, size, torch.tensor([flip])
+    )
+    return resize_matrices((line,), slice(None), torch.empty(size * source))[0]
+
+
 @pytest.mark.parametrize(
     ("start", "length", "source", "size"), [(3, 9, 20, 20), (1, 18, 20, 7), (0, 5, 5, 13)]
 )
 def test_resize_is_that_of_pil_and_torch(start: int, length: int, source: int, size: int) -> None:
     line = torch.rand(source, generator=seeded())
-    matrix = resize_matrix(torch.tensor([float(start)]), torch.tensor([float(length)]), source, size)[0]
+    matrix = resize_matrix(start, length, source, size)
     cut = line[start : start + length].view(1, 1, 1, length)
     torch_line = F.interpolate(cut, (1, size), mode="bilinear", antialias=True)[0, 0, 0]
     torch.testing.assert_close(matrix @ line, torch_line)
     pil = Image.fromarray(cut[0, 0].numpy()).resize((size, 1), Image.Resampling.BILINEAR)
     torch.testing.assert_close(matrix @ line, torch.from_numpy(np.array(pil))[0])
-    flipped = resize_matrix(
-        torch.tensor([float(start)]), torch.tensor([float(length)]), source, size, torch.tensor([True])
-    )[0]
-    torch.testing.assert_close(flipped, matrix.flip(0))
+    torch.testing.assert_close(resize_matrix(start, length, source, size, flip=True), matrix.flip(0))
 
 
 @pytest.mark.parametrize(("radius", "size"), [(1, 5), (3, 12), (11, 30)])
 def test_blur_matrix(radius: int, size: int) -> None:
     sigma = torch.tensor([0.1, 0.7, 2.0])
     image = torch.rand(size, size, generator=seeded(), dtype=torch.float64)
-    for matrix, s in zip(blur_matrix(sigma, radius, size).double(), sigma, strict=True):
+    matrices = torch.eye(size).repeat(4, 1, 1)
+    apply_blur(matrices, torch.tensor([0, 1, 3]), half_kernels(sigma, radius))
+    assert torch.equal(matrices[2], torch.eye(size)), "the third is not blurred"
+    for matrix, s in zip(matrices[[0, 1, 3]].double(), sigma, strict=True):
         expected = torch.from_numpy(slow_blur(image.numpy(), s.item(), radius))
         torch.testing.assert_close(matrix @ image @ matrix.T, expected, atol=1e-6, rtol=0)
         torch.testing.assert_close(matrix.sum(1), torch.ones(size, dtype=torch.float64), atol=1e-6, rtol=0)
@@ -468,7 +475,7 @@ def test_views_are_view_major_and_differ() -> None:
     "augment",
     [contrastive(16, MEAN, STD, blur=True), contrastive(40, MEAN, STD), replay(16, MEAN, STD, padding=14)],
 )
-def test_a_generator_state_decides_everything(augment: Contrastive) -> None:
+def test_a_generator_state_decides_everything(augment: ContrastiveAugmentation) -> None:
     x = pictures(9, 3, 16, 16)
     generator = seeded(5)
     state = generator.get_state()
@@ -483,7 +490,7 @@ def test_a_generator_state_decides_everything(augment: Contrastive) -> None:
 @pytest.mark.parametrize(
     "augment", [contrastive(8, (0.5,), (0.5,)), replay(8, (0.5,), (0.5,)), plain((0.5,), (0.5,))]
 )
-def test_digits_empty_batches_layouts_and_pickles(augment: Contrastive) -> None:
+def test_digits_empty_batches_layouts_and_pickles(augment: ContrastiveAugmentation) -> None:
     x = pictures(7, 1, 8, 8)
     out = augment(x, seeded())
     assert out.shape == (7, 1, 8, 8)
@@ -520,3 +527,12 @@ def test_mistakes_are_named() -> None:
         replay(8, (0.5, 0.5), (0.5, 0.5))
     with pytest.raises(ValueError, match="smaller than the crop"):
         replay(20, MEAN, STD, padding=2)(pictures(1, 3, 8, 8), seeded())
+
+
+def test_deviations_name_the_constants_that_are_used() -> None:
+    """What is written about CIFAR-10's normalization is what the stream declares, and differs from the others'."""
+    (text,) = (line for line in DEVIATIONS if "CIFAR-10" in line)
+    info = next(info for info in list_streams() if info.name == "seq-cifar10")
+    ours, theirs = (tuple(map(float, group.split(", "))) for group in re.findall(r"\(([\d., ]+)\)", text))
+    assert ours == info.std
+    assert theirs != info.std

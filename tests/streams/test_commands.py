@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import http.server
 import re
@@ -15,9 +16,10 @@ import pytest
 from PIL import Image
 
 from gplasc.errors import UserError
-from gplasc.streams import commands, open_stream
+from gplasc.streams import commands, find_stream, list_streams, open_stream
+from gplasc.streams.catalog import _streams
+from gplasc.streams.info import Download
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.published import FILES, PublishedFile, known_checksums, md5_of
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -61,6 +63,14 @@ class Server:
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/file.tar.gz"
 
 
+def serve(monkeypatch, name: str, urls: tuple[str, ...], checksum: str, folder: str = "") -> None:
+    """Let seq-cifar10 be downloaded from a server on this machine, which has no https."""
+    file = Download(name, (), checksum, folder)
+    object.__setattr__(file, "urls", urls)
+    info, module = _streams()["seq-cifar10"]
+    monkeypatch.setitem(_streams(), "seq-cifar10", (dataclasses.replace(info, downloads=(file,)), module))
+
+
 @pytest.fixture
 def server(monkeypatch):
     own = Server()
@@ -68,11 +78,8 @@ def server(monkeypatch):
     thread.start()
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setitem(
-        FILES,
-        "seq-cifar10",
-        (PublishedFile("file.tar.gz", (own.url,), hashlib.md5(CONTENT).hexdigest(), "inner"),),
-    )
+    checksum = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+    serve(monkeypatch, "file.tar.gz", (own.url,), checksum, folder="inner")
     yield own
     own.http.shutdown()
     own.http.server_close()
@@ -99,7 +106,7 @@ def test_get_without_a_folder_goes_to_the_cache_or_to_gplasc_data(server, tmp_pa
 
 def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
     server.break_after = 300_000
-    with pytest.raises(UserError, match=r"goes on where it stopped, or put file\.tar\.gz into"):
+    with pytest.raises(UserError, match=r"resumes where it stopped, or put file\.tar\.gz into"):
         commands.get_data("seq-cifar10", tmp_path)
     part = tmp_path / "inner" / "file.tar.gz.part"
     have = part.stat().st_size
@@ -137,17 +144,15 @@ def test_an_error_of_the_server_and_no_network_are_one_sentence(server, tmp_path
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    gone = PublishedFile("file.tar.gz", (f"http://127.0.0.1:{port}/file.tar.gz",), "0" * 32)
-    monkeypatch.setitem(FILES, "seq-cifar10", (gone,))
+    serve(monkeypatch, "file.tar.gz", (f"http://127.0.0.1:{port}/file.tar.gz",), f"md5:{'0' * 32}")
     with pytest.raises(UserError, match=r"refused\); .* put file.tar.gz into") as caught:
         commands.get_data("seq-cifar10", tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_second_address_is_tried(server, tmp_path, monkeypatch):
-    (file,) = FILES["seq-cifar10"]
-    two = PublishedFile(file.name, ("http://127.0.0.1:9/file.tar.gz", *file.urls), file.md5)
-    monkeypatch.setitem(FILES, "seq-cifar10", (two,))
+    (file,) = find_stream("seq-cifar10")[0].downloads
+    serve(monkeypatch, file.name, ("http://127.0.0.1:9/file.tar.gz", *file.urls), file.checksum)
     assert commands.get_data("seq-cifar10", tmp_path)[0].read_bytes() == CONTENT
 
 
@@ -158,17 +163,49 @@ def test_get_of_what_needs_no_download():
 
 
 def test_every_download_has_a_checksum_and_is_looked_for_where_it_goes(imitate):
-    for name, files in FILES.items():
-        for file in files:
-            assert re.fullmatch(r"[0-9a-f]{32}", file.md5), name
-            assert all(url.startswith("http") and url.endswith(file.name) for url in file.urls)
-    assert all(re.fullmatch(r"[0-9a-f]{32}", md5) for name in FILES for md5 in known_checksums(name).values())
-    # What was downloaded is found again, archive or folder.
-    for name, (file, *_) in FILES.items():
-        path = imitate.root / name / file.folder / file.name
+    published = [info for info in list_streams() if info.needs_download]
+    assert len(published) >= 8
+    for info in published:
+        assert info.downloads
+        for checksum in info.known_checksums().values():
+            assert re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", checksum), info.name
+        for file in info.downloads:
+            assert file.urls
+            assert all(url.startswith("https://") and url.endswith(file.name) for url in file.urls)
+        # What was downloaded is found again, archive or folder.
+        file = info.downloads[0]
+        path = imitate.root / info.name / file.folder / file.name
         path.parent.mkdir(parents=True)
         path.write_bytes(b"")
-        assert commands.data_path(name, imitate.root / name) in (path, path.parent)
+        assert commands.data_path(info.name, imitate.root / info.name) in (path, path.parent)
+    weak = {info.name for info in published for file in info.downloads if file.checksum.startswith("md5:")}
+    assert weak == {"imagenet-r", "imagenet-a"}, "no SHA-256 of these archives could be confirmed"
+
+
+@pytest.mark.parametrize(
+    ("url", "checksum"), [("http://a/b", f"md5:{'0' * 32}"), ("https://a/b", "0" * 32), ("ftp://a/b", "")]
+)
+def test_a_download_without_https_or_checksum_cannot_be_declared(url, checksum):
+    with pytest.raises(ValueError, match="b has"):
+        Download("b", (url,), checksum)
+
+
+def test_a_redirect_to_plain_http_is_not_followed_to_its_content(tmp_path, monkeypatch):
+    class Response:
+        url, status_code, headers = "http://elsewhere/file", 200, {}
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def raise_for_status(self):
+            pytest.fail("it was read")
+
+    monkeypatch.setattr("requests.get", lambda *_, **__: Response())
+    with pytest.raises(UserError, match="redirects to an address that is not https"):
+        commands.get_data("seq-tinyimagenet", tmp_path)
 
 
 def test_list_and_path(imitate, capsys):
@@ -193,8 +230,13 @@ def test_check_tells_what_differs(imitate, capsys, monkeypatch):
     assert "DIFFERS 100 training images, 50,000 were published" in out
     assert "DIFFERS checksum of data_batch_1.bin" in out
     assert "ok      10 classes" in out
-    known = {"test_batch.bin": md5_of(folder / "test_batch.bin")}
-    monkeypatch.setattr(commands, "known_checksums", lambda _: known)
+    content = (folder / "test_batch.bin").read_bytes()
+    for algorithm in ("md5", "sha256"):
+        known = {"test_batch.bin": f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"}
+        monkeypatch.setattr("gplasc.streams.info.StreamInfo.known_checksums", lambda _, known=known: known)
+        assert commands._checksum_lines(find_stream("seq-cifar10")[0], folder) == [
+            ("ok", "checksum of test_batch.bin")
+        ]
     commands.check_data("seq-cifar10", imitate.root)
     out = capsys.readouterr().out
     assert "ok      checksum of test_batch.bin" in out

@@ -1035,7 +1035,7 @@ def test_good_pickles_of_every_protocol(protocol):
     assert set(read) == set(value)
     for key in ("data", "wide", "fortran"):
         assert np.array_equal(read[key], value[key])
-        assert read[key].dtype == value[key].dtype
+        assert read[key].dtype.newbyteorder("=") == value[key].dtype.newbyteorder("=")
     for key in ("labels", "number", "nested", "empty", "bytes"):
         assert read[key] == value[key]
 

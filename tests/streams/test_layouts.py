@@ -18,6 +18,7 @@ from PIL import Image
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
 from gplasc.streams.cache import decode
+from gplasc.streams.images import ImageFiles, labeled
 from gplasc.streams.locate import cache_folder
 
 LAYOUTS = ("cifar10_python", "cifar10_binary", "cifar100_python", "cifar100_binary")
@@ -351,21 +352,25 @@ def test_a_changed_folder_is_decoded_anew_and_the_old_pixels_go(imitate):
     assert len(list((cache_folder() / "decoded").glob("folder-*px-*-*"))) == 2, "another size has its own"
 
 
-@pytest.mark.parametrize("damage", ["cut", "no index", "bad index", "wrong header"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "longer", "no list", "cut list", "wrong list", "deep list", "no images"]
+)
 def test_a_damaged_cache_is_made_again(imitate, damage):
     root = imitate.folder(classes=2)
     expected = open_stream(f"folder:{root}", image_size=16)[0].train.take(torch.arange(3)).x
     (folder,) = (cache_folder() / "decoded").glob("folder-16px-*-*")
-    images, index = folder / "images.npy", folder / "index.json"
-    if damage == "cut":
-        images.write_bytes(images.read_bytes()[:-5])
-    elif damage == "no index":
-        index.unlink()
-    elif damage == "bad index":
-        index.write_text("[1, 2")
+    images, skipped = folder / "images", folder / "skipped.json"
+    if damage in ("cut", "longer"):
+        images.write_bytes((images.read_bytes() + b"more")[: -9 if damage == "cut" else None])
+    elif damage == "no images":
+        images.unlink()
+    elif damage == "no list":
+        skipped.unlink()
     else:
-        images.write_bytes(b"x" * images.stat().st_size)
+        texts = {"cut list": "[1, 2", "wrong list": '[-1, "a", [2]]', "deep list": "[" * 100_000}
+        skipped.write_text(texts[damage])
     assert torch.equal(open_stream(f"folder:{root}", image_size=16)[0].train.x[:3], expected)
+    assert skipped.read_text() == "[]"
 
 
 def test_two_processes_at_once_decode_once(imitate, tmp_path):
@@ -438,7 +443,7 @@ def test_skipping_every_image_is_an_error(imitate):
 def test_decode_keeps_the_order_of_the_list(imitate):
     root = imitate.folder(classes=2, per_class=3)
     files = ["class1/2.png", "class0/0.png", "class1/0.png"]
-    decoded = decode("x", root, files, 12)
+    decoded = decode("x", ImageFiles(root, labeled([(file, 0) for file in files], is_test=False), ("a",)), 12)
     x, _ = decoded.images.map(slice(0, 3))
     for number, file in enumerate(files):
         image = Image.open(root / file).convert("RGB").resize((12, 12), Image.Resampling.BILINEAR)

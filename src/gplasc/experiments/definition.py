@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from gplasc.config import Scale, Settings, nearest
 from gplasc.errors import UserError
 from gplasc.resolve import Resolved, resolve
+from gplasc.streams import list_streams
 from gplasc.sweep.axes import check_seeds
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
@@ -257,5 +258,4 @@ def _read(name: str) -> dict[str, Any]:
 
 @lru_cache
 def _stand_ins() -> dict[str, StandIn]:
-    text = resources.files(__package__).joinpath("standins.toml").read_text(encoding="utf-8")
-    return {name: StandIn(**values) for name, values in tomllib.loads(text).items()}
+    return {info.name: StandIn(**asdict(info.stand_in)) for info in list_streams() if info.stand_in}

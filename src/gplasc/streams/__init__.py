@@ -12,9 +12,11 @@ Importing this package is cheap; what needs torch is imported when it is first u
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gplasc.streams.catalog import StreamInfo, list_streams
+from gplasc.streams.catalog import find_stream, list_streams
+from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
+    from gplasc.streams.content import fingerprint
     from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
     from gplasc.streams.opening import open_stream
     from gplasc.streams.stream import Samples, Stream, Task
@@ -28,6 +30,8 @@ __all__ = [
     "StreamInfo",
     "Task",
     "build_stream",
+    "find_stream",
+    "fingerprint",
     "list_streams",
     "open_stream",
 ]
@@ -37,6 +41,7 @@ _LATER = {
     "Dataset": "dataset",
     "Split": "dataset",
     "build_stream": "dataset",
+    "fingerprint": "content",
     "open_stream": "opening",
     "Samples": "stream",
     "Stream": "stream",

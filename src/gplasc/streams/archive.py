@@ -1,4 +1,4 @@
-"""Unpacking archives so that nothing is written outside the target folder, and only whole or not at all."""
+"""Unpacking archives: nothing outside the target folder, bounded in size, and whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,64 +6,68 @@ import bz2
 import gzip
 import hashlib
 import lzma
-import secrets
+import os
 import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BufferedIOBase
+from collections.abc import Callable
+from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Any, BinaryIO, cast
 
 from gplasc.errors import UserError
+from gplasc.files import temporary_folder
 from gplasc.lock import locked
+from gplasc.streams.regular import open_regular
 
-_CHUNK = 1 << 20
+# The largest of the official archives (ImageNet-R) unpacks to 2.2 GB, Tiny-ImageNet has 120,609 members.
+TOTAL_BYTES = 8 * 2**30
+MEMBER_BYTES = 2**30
+MEMBERS = 250_000
+_HEADER_BYTES = 2**20
 
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
+_SUFFIXES = (".tar", ".tgz", ".tar.gz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"PK", "zip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
+_DECOMPRESS: dict[str, Callable[..., Any]] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
 
 
 def is_archive(path: Path) -> bool:
     """Tell whether a file is named like an archive (also when it is empty or cut) or begins like one."""
-    if path.name.lower().endswith((".tar", ".tgz", ".tar.gz", ".tar.xz", ".txz", ".tar.bz2", ".zip")):
-        return True
-    return _kind(path) != "unknown"
+    return path.name.lower().endswith(_SUFFIXES) or _kind(path) != "unknown"
 
 
 def extract(archive: Path, into: Path) -> Path:
-    """Unpack a tar (plain, gz, xz, bz2) or a zip into a folder of its own below `into`, once, and return that
-    folder.
+    """Unpack a tar (plain, gz, xz, bz2) or a zip into a folder of its own below `into`, once.
 
     The folder's name depends on the archive's place, size and age, so a changed archive is unpacked anew.
     Members with absolute names, with "..", links and devices are refused before anything of them is written;
     checksums inside the archive are verified to the end. Two processes may call this at once.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: If the archive is damaged, was refused, is too large, or the disk is full.
     """
     try:
         stat = archive.stat()
-    except OSError as error:
-        raise UserError(f"{archive} cannot be read: {error.strerror}") from error
-    key = hashlib.sha256(f"{archive.resolve()}/{stat.st_size}/{stat.st_mtime_ns}".encode()).hexdigest()[:16]
-    target = into / f"{archive.name.split('.')[0]}-{key}"
-    if target.is_dir():
-        return target
-    try:
+        place = os.fsencode(archive.resolve()) + f"/{stat.st_size}/{stat.st_mtime_ns}".encode()
+        target = into / f"{archive.name.split('.')[0]}-{hashlib.sha256(place).hexdigest()[:16]}"
+        if target.is_dir():
+            return target
         with locked(into / f"{target.name}.lock"):
-            if target.is_dir():
-                return target
-            temporary = into / f".{target.name}.{secrets.token_hex(4)}"
-            temporary.mkdir(parents=True)
-            try:
-                _unpack(archive, temporary)
-                temporary.rename(target)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
+            if not target.is_dir():
+                with temporary_folder(target) as temporary:
+                    _Unpacking(archive, temporary).run()
     except _DAMAGED as error:
         raise UserError(
             f"{archive} is damaged or incomplete ({error}); delete it and get it again"
         ) from error
+    except NotImplementedError as error:
+        raise UserError(f"{archive} uses a compression that cannot be read ({error})") from error
     except OSError as error:
         raise UserError(
             f"{archive} cannot be unpacked into {into}: {error.strerror or error}; "
@@ -72,118 +76,107 @@ def extract(archive: Path, into: Path) -> Path:
     return target
 
 
-def _unpack(archive: Path, target: Path) -> None:
-    kind = _kind(archive)
-    if kind == "zip":
-        _unpack_zip(archive, target)
-    elif kind == "unknown":
-        size = archive.stat().st_size
-        what = "is empty" if size == 0 else "is neither a tar nor a zip archive"
-        raise UserError(f"{archive} {what}; delete it and get it again")
-    else:
-        _unpack_tar(archive, target, kind)
-
-
 def _kind(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            head = file.read(512)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    with open_regular(path) as file:
+        head = file.read(512)
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
-    return "tar" if head[257:262] == b"ustar" else "unknown"
+    return "tar" if head[257:262] == b"ustar" else "empty" if not head else "unknown"
 
 
-@contextmanager
-def _decompressed(path: Path, kind: str) -> Iterator[BufferedIOBase]:
-    with path.open("rb") as raw:
-        if kind == "gzip":
-            with gzip.GzipFile(fileobj=raw) as file:
-                yield file
-        elif kind == "xz":
-            with lzma.LZMAFile(raw) as file:
-                yield file
-        elif kind == "bzip2":
-            with bz2.BZ2File(raw) as file:
-                yield file
+class _Metered:
+    """A stream that gives out `allowed` bytes at most: tarfile holds headers in memory, whatever their size."""
+
+    def __init__(self, stream: BinaryIO | BufferedReader) -> None:
+        self.stream = stream
+        self.allowed = _HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        self.allowed -= size
+        if self.allowed < 0:
+            raise tarfile.ReadError("a header is too large")
+        return self.stream.read(size)
+
+
+class _Unpacking:
+    """One archive on its way into a folder: what was seen of it so far, and the checks of each member."""
+
+    def __init__(self, archive: Path, target: Path) -> None:
+        self.archive = archive
+        self.target = target
+        self.room = min(TOTAL_BYTES, shutil.disk_usage(target).free)
+        self.seen: set[Path] = set()
+
+    def run(self) -> None:
+        kind = _kind(self.archive)
+        if kind == "zip":
+            self._zip()
+        elif kind in ("unknown", "empty"):
+            what = "is empty" if kind == "empty" else "is neither a tar nor a zip archive"
+            raise UserError(f"{self.archive} {what}; delete it and get it again")
         else:
-            yield raw
+            self._tar(kind)
+        if not self.seen:
+            raise UserError(f"{self.archive} is an empty archive; delete it and get it again")
 
+    def _tar(self, kind: str) -> None:
+        with ExitStack() as stack:
+            stream: BinaryIO | BufferedReader = stack.enter_context(open_regular(self.archive))
+            if kind in _DECOMPRESS:
+                stream = stack.enter_context(_DECOMPRESS[kind](stream))
+            metered = _Metered(stream)
+            with tarfile.open(fileobj=cast(BinaryIO, metered), mode="r|") as tar:
+                for member in tar:
+                    what = None if member.isreg() or member.isdir() else "not a plain file"
+                    if member.issym() or member.islnk():
+                        what = "a link"
+                    self._check(member.name, member.size, what, is_folder=member.isdir())
+                    metered.allowed = member.size + _HEADER_BYTES
+                    tar.extract(member, self.target, set_attrs=False, filter="data")
+                    metered.allowed = _HEADER_BYTES
+            # tarfile stops at the end mark; only reading on verifies the checksum of the compressed stream.
+            rest = 0
+            while chunk := stream.read(1 << 20):
+                rest += len(chunk)
+                if rest > MEMBER_BYTES:
+                    raise self._refused("it goes on behind its end")
 
-def _unpack_tar(archive: Path, target: Path, kind: str) -> None:
-    with _decompressed(archive, kind) as stream:
-        count = 0
-        with tarfile.open(fileobj=stream, mode="r|", ignore_zeros=False) as tar:
-            for member in tar:
-                count += 1
-                path = _inside(archive, member.name, target)
-                if member.isdir():
-                    path.mkdir(parents=True, exist_ok=True)
-                    continue
-                if not member.isreg():
-                    what = "a link" if member.issym() or member.islnk() else "not a plain file"
-                    raise UserError(f"{archive} was refused: its member {member.name!r} is {what}")
-                source = tar.extractfile(member)
-                assert source is not None  # it is a plain file
-                with source:
-                    _write(archive, source, path, member.size, target)
-        if count == 0:
-            raise UserError(f"{archive} is an empty archive; delete it and get it again")
-        # tarfile stops at the end mark; only reading on verifies the checksum of the compressed stream.
-        while stream.read(_CHUNK):
-            pass
-
-
-def _unpack_zip(archive: Path, target: Path) -> None:
-    with zipfile.ZipFile(archive) as packed:
-        members = packed.infolist()
-        if not members:
-            raise UserError(f"{archive} is an empty archive; delete it and get it again")
-        for member in members:
-            path = _inside(archive, member.filename, target)
-            if (member.external_attr >> 16) & 0o170000 == 0o120000:
-                raise UserError(f"{archive} was refused: its member {member.filename!r} is a link")
-            if member.flag_bits & 0x1:
-                raise UserError(
-                    f"{archive} is locked with a password; unpack it yourself and name the folder"
+    def _zip(self) -> None:
+        with zipfile.ZipFile(self.archive) as packed:
+            for member in packed.infolist():
+                is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
+                if member.flag_bits & 0x1:
+                    raise UserError(
+                        f"{self.archive} is locked with a password; unpack it yourself and name the folder"
+                    )
+                self._check(
+                    member.filename,
+                    member.file_size,
+                    "a link" if is_link else None,
+                    is_folder=member.is_dir(),
                 )
-            if member.is_dir():
-                path.mkdir(parents=True, exist_ok=True)
-                continue
-            try:
-                with packed.open(member) as source:
-                    _write(archive, source, path, member.file_size, target)
-            except NotImplementedError as error:
-                raise UserError(f"{archive} uses a compression that cannot be read ({error})") from error
+                packed.extract(member, self.target)
 
+    def _check(self, name: str, size: int, what: str | None, *, is_folder: bool) -> None:
+        """Refuse a member that could be written elsewhere, replace another one, or fill the disk."""
+        plain = name.replace("\\", "/")
+        parts = [part for part in PurePosixPath(plain).parts if part != "."]
+        if plain.startswith("/") or ".." in parts or "\0" in name or ":" in "".join(parts[:1]):
+            raise self._refused(f"its member {name!r} would be written outside the target folder")
+        if what is not None:
+            raise self._refused(f"its member {name!r} is {what}")
+        path = self.target.joinpath(*parts)
+        if not is_folder and (path in self.seen or not parts):
+            raise self._refused(f"it holds {name!r} twice")
+        self.seen.add(path)
+        self.room -= size
+        if size > MEMBER_BYTES or len(self.seen) > MEMBERS or self.room < 0:
+            raise UserError(
+                f"{self.archive} unpacks to more than is allowed or the disk has room for "
+                f"({MEMBERS:,} files, {MEMBER_BYTES >> 30} GB for one of them, {TOTAL_BYTES >> 30} GB in all); "
+                "make room, set GPLASC_CACHE, or unpack it yourself and name the folder"
+            )
 
-def _inside(archive: Path, name: str, target: Path) -> Path:
-    """Where a member goes; refuses every name that could lead out of the target."""
-    plain = name.replace("\\", "/")
-    parts = [part for part in PurePosixPath(plain).parts if part != "."]
-    if plain.startswith("/") or ".." in parts or "\0" in name or any(":" in part for part in parts[:1]):
-        raise UserError(
-            f"{archive} was refused: its member {name!r} would be written outside the target folder"
-        )
-    return target.joinpath(*parts)
-
-
-def _write(archive: Path, source: IO[bytes], path: Path, size: int, target: Path) -> None:
-    if path.exists() or path == target:
-        raise UserError(f"{archive} was refused: it holds {path.name!r} twice")
-    if size > shutil.disk_usage(target).free:
-        raise UserError(
-            f"{archive} needs more room than the disk of {target.parent} has; make room or set GPLASC_CACHE"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = 0
-    with path.open("xb") as file:
-        while chunk := source.read(_CHUNK):
-            file.write(chunk)
-            written += len(chunk)
-    if written != size:
-        raise UserError(
-            f"{archive} is damaged or incomplete: {path.name} ends early; delete it and get it again"
-        )
+    def _refused(self, reason: str) -> UserError:
+        return UserError(f"{self.archive} was refused: {reason}")

@@ -1,34 +1,41 @@
-"""Fetching data sets from their publishers: checksum, progress bar, and going on where it broke off."""
+"""Downloading data sets from their publishers: checksum, progress bar, and resuming where it broke off."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.streams.catalog import find_stream
-from gplasc.streams.locate import download_folder
-from gplasc.streams.published import FILES, PublishedFile
+from gplasc.streams.info import Download
+from gplasc.streams.locate import search_places
 
 _TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 
 
 def download(name: str, data_dir: Path | None = None) -> list[Path]:
-    """Fetch the files of a data set into `data_dir`, or where data is looked for first; return their paths.
+    """Download the files of a data set into `data_dir`, or where data is looked for first.
 
     Files that are there with the right checksum are left alone.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        UserError: If there is nothing to download, or the download failed.
     """
     info, _ = find_stream(name)
-    if name not in FILES:
+    if not info.downloads:
         raise UserError(f"{info.name} needs no download")
-    folder = download_folder(data_dir)
+    folder = search_places(data_dir)[0]
     if folder.is_file():
         raise UserError(f"{folder} is a file; name a folder to download into")
-    return [_fetch(file, folder / file.folder) for file in FILES[name]]
+    return [_fetch(file, folder / file.folder) for file in info.downloads]
 
 
-def _fetch(file: PublishedFile, folder: Path) -> Path:
+def _fetch(file: Download, folder: Path) -> Path:
     import logging
 
     import pooch
@@ -39,14 +46,14 @@ def _fetch(file: PublishedFile, folder: Path) -> Path:
     for url in file.urls:
         try:
             fetched = pooch.retrieve(
-                url, f"md5:{file.md5}", fname=file.name, path=folder, downloader=Resuming(folder / file.name)
+                url, file.checksum, fname=file.name, path=folder, downloader=Resuming(folder / file.name)
             )
             return Path(fetched)
         except requests.exceptions.RequestException as error:
             reason = _short(error)
         except ValueError as error:  # pooch: the checksum does not match; it has deleted the file
             raise UserError(
-                f"what {url} sent is not {file.name} (MD5 {file.md5} was expected); try again, "
+                f"what {url} sent is not {file.name} ({file.checksum} was expected); try again, "
                 f"or put the file into {folder} yourself"
             ) from error
         except OSError as error:
@@ -55,18 +62,18 @@ def _fetch(file: PublishedFile, folder: Path) -> Path:
             ) from error
     raise UserError(
         f"{file.urls[0]} cannot be reached ({reason}); run this again when you are online, "
-        f"it goes on where it stopped, or put {file.name} into {folder} yourself"
+        f"it resumes where it stopped, or put {file.name} into {folder} yourself"
     )
 
 
 class Resuming:
-    """A downloader for pooch that keeps what it has in NAME.part and goes on from there the next time."""
+    """A downloader for pooch that keeps what it has in NAME.part and resumes from there the next time."""
 
     def __init__(self, target: Path) -> None:
         self.part = target.with_name(f"{target.name}.part")
 
     def __call__(self, url: str, output_file: str, _: Any, check_only: bool = False) -> bool | None:
-        """Download `url` to `output_file`."""
+        """Download `url` to `output_file`; redirects to plain http are not followed to their content."""
         import requests
 
         if check_only:
@@ -75,6 +82,8 @@ class Resuming:
         # Compression on the way would make byte ranges meaningless.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+            if url.startswith("https:") and not response.url.startswith("https:"):
+                raise requests.exceptions.ConnectionError("it redirects to an address that is not https")
             if response.status_code == 416:  # nothing lies behind what we have
                 self.part.unlink()
                 return self(url, output_file, _)
@@ -99,7 +108,7 @@ def _range_start(headers: Any) -> int:
     return int(start) if start.isdecimal() else -1
 
 
-def _shown(chunks: Any, name: str, have: int, expected: int) -> Any:
+def _shown(chunks: Iterable[bytes], name: str, have: int, expected: int) -> Iterator[bytes]:
     """Pass the chunks through and show a bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn

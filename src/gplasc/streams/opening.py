@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from gplasc.errors import UserError
-from gplasc.streams.catalog import Request, StreamInfo, find_stream, read_dataset
-from gplasc.streams.dataset import Budget, Dataset, build_stream
+from gplasc.streams.cache import decode
+from gplasc.streams.catalog import find_stream, source_of, stream_name
+from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+from gplasc.streams.images import ImageFiles
+from gplasc.streams.info import Request, StreamInfo, printable
+from gplasc.streams.locate import data_folder
 from gplasc.streams.stream import Stream
 
 
 def open_stream(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     classes_per_task: int | Sequence[int] | None = None,
@@ -29,21 +35,30 @@ def open_stream(
 ) -> Stream:
     """Open a stream by name; `gplasc.streams.list_streams()` tells which there are.
 
-    data_dir               a folder that holds the data set or its archive, or the archive itself; searched
-                           before GPLASC_DATA and the user's cache folder
-    classes_per_task       a number, or a list with one number a task; default: as in the literature
-    class_order            class numbers in the order they shall appear (a part of them is allowed), or
-    class_order_seed       a seed that shuffles them
-    images_per_class       training images used of each class, or
-    fraction               the part of them that is used
-    test_images_per_class  test images used of each class; default: all
-    validation             the part of the training images that is held out as `task.validation`
-    image_size             width and height in pixels, where images are decoded from files
-    seed                   decides which images a budget, a validation split or a split of a folder chooses
-    skip_corrupt           leave undecodable images out and say so in `stream.notes`, instead of stopping
+    Args:
+        name: A stream's name, or a `pathlib.Path` of a folder with one folder for each class or of an npz
+            file.
+        data_dir: A folder that holds the data set or its archive, or the archive itself; searched before
+            GPLASC_DATA and the user's cache folder.
+        classes_per_task: A number, or a list with one number for each task; default: as in the literature.
+        class_order: Class numbers in the order in which they appear (a part of them is allowed).
+        class_order_seed: A seed that shuffles the classes instead.
+        images_per_class: Training images used of each class.
+        fraction: The part of the training images that is used instead.
+        test_images_per_class: Test images used of each class; default: all.
+        validation: The part of the training images that is held out as `task.validation`.
+        image_size: Width and height in pixels, where images are decoded from files.
+        seed: Decides which images a budget, a validation split or a split of a folder chooses.
+        skip_corrupt: Leave undecodable images out and say so in `stream.notes`, instead of stopping.
+
+    Returns:
+        The stream.
+
+    Raises:
+        UserError: If a setting is not allowed, or files are missing, damaged or refused.
     """
     info, argument = find_stream(name)
-    # Everything the caller can get wrong is checked before files are read, which may take minutes.
+    # Settings are checked before files are read, which may take minutes.
     train_budget = Budget(images_per_class, fraction)
     if test_images_per_class is not None and test_images_per_class < 1:
         raise UserError(f"test_images_per_class is {test_images_per_class}; it must be at least 1")
@@ -57,14 +72,14 @@ def open_stream(
         if not 4 <= image_size <= 1024:
             raise UserError(f"image_size is {image_size}; it must be from 4 to 1024")
     request = Request(
-        name=info.name.partition(":")[0],
-        argument=argument,
-        data_dir=None if data_dir is None else Path(data_dir).expanduser(),
-        image_size=(image_size or info.image_size) if info.size_is_setting else None,
+        info,
+        argument,
+        data_dir=data_folder(data_dir),
+        image_size=image_size or info.image_size,
         seed=seed,
         skip_corrupt=skip_corrupt,
     )
-    dataset = read_dataset(info, request)
+    dataset = _read(request)
     if info.needs_download:
         dataset = _note_missing(dataset, info)
     if classes_per_task is None:
@@ -72,7 +87,7 @@ def open_stream(
         count = len(class_order) if class_order is not None else len(dataset.class_names)
         classes_per_task = max(1, min(dataset.classes_per_task or info.classes_per_task, count))
     return build_stream(
-        name,
+        stream_name(name),
         dataset,
         classes_per_task=classes_per_task,
         class_order=class_order,
@@ -82,6 +97,48 @@ def open_stream(
         validation=validation,
         seed=seed,
     )
+
+
+def find_files(request: Request) -> ImageFiles | list[Path]:
+    """Return the files that a stream is read from, without reading them; [] for a stream without files.
+
+    Raises:
+        UserError: If they are missing or cannot be listed.
+    """
+    source = source_of(request.info)
+    if hasattr(source, "files"):
+        paths: list[Path] = source.files(request)
+        return paths
+    if request.info.layout is None and request.info.name == request.info.kind:
+        return []
+    images = source.read(request)
+    assert isinstance(images, ImageFiles)  # what reads arrays has `files`
+    return images
+
+
+def _read(request: Request) -> Dataset:
+    try:
+        found: Dataset | ImageFiles = source_of(request.info).read(request)
+    except OSError as error:  # permissions, a disk that fails
+        raise UserError(
+            f"{error.filename or request.info.name} cannot be read: {error.strerror or error}; "
+            "check its permissions"
+        ) from error
+    dataset = found if isinstance(found, Dataset) else _decoded(found, request)
+    return replace(dataset, class_names=tuple(map(printable, dataset.class_names)))
+
+
+def _decoded(files: ImageFiles, request: Request) -> Dataset:
+    info = request.info
+    assert request.image_size is not None  # it has a default
+    decoded = decode(info.kind, files, request.image_size, skip_corrupt=request.skip_corrupt)
+    labels = torch.tensor([image.label for image in files.images], dtype=torch.int64)[decoded.kept]
+    is_test = torch.tensor([image.is_test for image in files.images], dtype=torch.bool)[decoded.kept]
+    train, test = (
+        Split(decoded.images, labels[chosen], rows=chosen.nonzero().squeeze(1))
+        for chosen in (~is_test, is_test)
+    )
+    return Dataset(train, test, files.class_names, info.mean, info.std, notes=(*files.notes, *decoded.notes))
 
 
 def _note_missing(dataset: Dataset, info: StreamInfo) -> Dataset:

@@ -5,25 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.cache import decode
-from gplasc.streams.catalog import Request
-from gplasc.streams.dataset import Dataset
-from gplasc.streams.imagelist import ImageList, splits_of
-from gplasc.streams.locate import Layout, locate
-from gplasc.streams.textfile import inside, read_lines
+from gplasc.streams.images import ImageFiles, labeled
+from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
+from gplasc.streams.locate import locate
+from gplasc.streams.regular import inside, read_lines
 
-LAYOUTS = {
-    "cub200": Layout(
-        folders=("CUB_200_2011",),
-        markers=("image_class_labels.txt",),
-        archives=("CUB_200_2011.tgz", "CUB_200_2011.tar.gz"),
-    )
-}
+STREAMS = (
+    StreamInfo(
+        name="cub200",
+        description="CUB-200-2011, photographs of 200 kinds of birds",
+        tasks=5,
+        classes_per_task=40,
+        image_size=224,
+        channels=3,
+        train_images=5_994,
+        test_images=5_794,
+        mean=(0.4856, 0.4994, 0.4324),
+        std=(0.2272, 0.2226, 0.2613),
+        size_is_setting=True,
+        layout=Layout(
+            folders=("CUB_200_2011",),
+            markers=("image_class_labels.txt",),
+            archives=("CUB_200_2011.tgz", "CUB_200_2011.tar.gz"),
+        ),
+        downloads=(
+            Download(
+                "CUB_200_2011.tgz",
+                ("https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",),
+                "sha256:0c685df5597a8b24909f6a7c9db6d11e008733779a671760afef78feb49bf081",
+            ),
+        ),
+        stand_in=StandIn(
+            "synthetic:tasks=5,classes=40,size=16,channels=3,train=4,test=2,seed=1",
+            settings={"train.batch": 64},
+            reduced="images of 16 instead of 224 px",
+        ),
+    ),
+)
 
 
-def read(request: Request) -> Dataset:
+def read(request: Request) -> ImageFiles:
     """Join the official lists by image id."""
-    root = locate(request.name, LAYOUTS[request.name], request.data_dir)
+    root = locate(request.info, request.data_dir)
     names = _table(root / "classes.txt")
     files = _table(root / "images.txt")
     labels = _table(root / "image_class_labels.txt")
@@ -49,20 +72,9 @@ def read(request: Request) -> Dataset:
         pair = (inside(file, root / "images.txt"), numbers[labels[identity]])
         pairs[is_train[identity]].append(pair)
     # Stable: inside a class the order of the official list stays.
-    images = ImageList.of(*(sorted(pairs[split], key=lambda pair: pair[1]) for split in ("1", "0")))
-    assert request.image_size is not None
-    decoded = decode(
-        request.name, root / "images", images.files, request.image_size, skip_corrupt=request.skip_corrupt
-    )
-    train, test = splits_of(images, decoded)
-    return Dataset(
-        train,
-        test,
-        tuple(names.values()),
-        mean=(0.4856, 0.4994, 0.4324),
-        std=(0.2272, 0.2226, 0.2613),
-        notes=decoded.notes,
-    )
+    train, test = (sorted(pairs[split], key=lambda pair: pair[1]) for split in ("1", "0"))
+    images = (*labeled(train, is_test=False), *labeled(test, is_test=True))
+    return ImageFiles(root / "images", images, tuple(names.values()))
 
 
 def _table(path: Path) -> dict[str, str]:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
-import zlib
+from math import prod
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
+from typing import IO, TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.streams.catalog import Request
-from gplasc.streams.dataset import Dataset, Split, generator_for
+from gplasc.streams.info import Request, StreamInfo
+from gplasc.streams.regular import open_regular
 
-TEST_FRACTION = 0.2
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gplasc.streams.dataset import Dataset
+
+STREAMS = (
+    StreamInfo(
+        name="npz:PATH",
+        description="your own arrays, x_train, y_train, x_test, y_test",
+        tasks=None,
+        classes_per_task=2,
+        image_size=None,
+        channels=None,
+    ),
+)
+_TEST_FRACTION = 0.2
 _NAMES = {
     "x_train": ("x_train", "train_images"),
     "y_train": ("y_train", "train_labels"),
@@ -23,7 +36,21 @@ _NAMES = {
     "y_test": ("y_test", "test_labels"),
     "x": ("x", "images"),
     "y": ("y", "labels"),
+    "class_names": ("class_names",),
 }
+# A file may unpack to a hundred times its size, and to this much in any case.
+_MOST_RATIO = 100
+_SMALL_BYTES = 256 * 2**20
+_CHUNK = 1024  # images that are converted at once
+
+
+def files(request: Request) -> list[Path]:
+    """Return the one file."""
+    if not request.path.is_file():
+        raise UserError(
+            f"{request.path} does not exist or is not a file; write npz:PATH with a file made by numpy.savez"
+        )
+    return [request.path]
 
 
 def read(request: Request) -> Dataset:
@@ -32,7 +59,12 @@ def read(request: Request) -> Dataset:
     Images: uint8, or floats in 0..1; (N, H, W), (N, C, H, W) or (N, H, W, C) with 1 or 3 channels. Labels:
     any integers, or text. An array `class_names` names the classes, in the order of the sorted labels.
     """
-    path = Path(request.argument).expanduser()
+    import numpy as np
+    import torch
+
+    from gplasc.streams.dataset import Dataset, Split
+
+    (path,) = files(request)
     arrays = _load(path)
     if "x_train" in arrays:
         missing = [name for name in ("y_train", "x_test", "y_test") if name not in arrays]
@@ -57,15 +89,14 @@ def read(request: Request) -> Dataset:
         is_test = _seeded_test(path, y, values, request.seed)
         x_train, y_train, x_test, y_test = x[~is_test], y[~is_test], x[is_test], y[is_test]
     else:
-        found = ", ".join(sorted(arrays)) or "nothing"
+        found = ", ".join(sorted(arrays)) or "none of the arrays"
         raise UserError(f"{path} has {found}; it needs x_train, y_train, x_test and y_test, or x and y")
     _same_length(path, "x_train", x_train, "y_train", y_train)
     _same_length(path, "x_test", x_test, "y_test", y_test)
     if len(values) < 2:
         raise UserError(f"{path} has {len(values)} classes; at least two are needed")
-    scaled = (
-        x_train.astype(np.float32) / 255 if x_train.size < 10**7 else x_train[:: x_train.size // 10**7] / 255
-    )
+    step = max(1, x_train.size // 10**7)
+    scaled = x_train[::step].astype(np.float32) / 255 if step == 1 else x_train[::step] / 255
     return Dataset(
         Split(torch.from_numpy(x_train), torch.from_numpy(np.searchsorted(values, y_train))),
         Split(torch.from_numpy(x_test), torch.from_numpy(np.searchsorted(values, y_test))),
@@ -77,32 +108,68 @@ def read(request: Request) -> Dataset:
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
+    import numpy as np
+
+    wanted = {f"{alias}.npy": name for name, aliases in _NAMES.items() for alias in aliases}
+    with open_regular(path) as file:
+        head = file.read(6)
+        if not head:
+            raise UserError(f"{path} is empty; write it again with numpy.savez")
+        if head == b"\x93NUMPY":
+            raise UserError(f"{path} holds a single array; it needs several, write it with numpy.savez")
+        if not head.startswith(b"PK"):
+            raise UserError(f"{path} is not an npz file; write one with numpy.savez")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = [member for member in archive.infolist() if member.filename in wanted]
+                _check_size(path, sum(member.file_size for member in members))
+                found = {}
+                for member in members:
+                    if member.flag_bits & 0x1:
+                        raise UserError(f"{path} is locked with a password; write it again with numpy.savez")
+                    with archive.open(member) as content:
+                        _check_header(content, member.file_size)
+                    with archive.open(member) as content:
+                        array = np.lib.format.read_array(content, allow_pickle=False)
+                    found[wanted[member.filename]] = array
+                return found
+        except UserError:
+            raise
+        except Exception as error:  # damaged headers make zipfile and numpy raise almost anything
+            reason = str(error).split("\n")[0][:100] or type(error).__name__
+            if "pickle" in reason.lower():
+                reason = "it holds pickled objects"
+            raise UserError(f"{path} cannot be read ({reason}); write it again with numpy.savez") from error
+
+
+def _check_size(path: Path, unpacked: int) -> None:
+    size = path.stat().st_size
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else unpacked
+    if unpacked > min(max(_SMALL_BYTES, _MOST_RATIO * size), memory):
         raise UserError(
-            f"{path} does not exist or is not a file; write npz:PATH with a file made by numpy.savez"
+            f"{path} has {size / 1e6:,.0f} MB and unpacks to {unpacked / 1e6:,.0f} MB, which is refused; "
+            "give smaller images, or image files as folder:PATH"
         )
-    if path.stat().st_size == 0:
-        raise UserError(f"{path} is empty; write it again with numpy.savez")
-    wanted = {alias: name for name, aliases in _NAMES.items() for alias in aliases}
-    wanted["class_names"] = "class_names"
-    try:
-        # Never with pickles: an array of objects is a program.
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(f"{path} holds a single array; it needs several, write it with numpy.savez")
-            with archive:
-                return {wanted[name]: archive[name] for name in archive.files if name in wanted}
-    except UserError:
-        raise
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, MemoryError) as error:
-        reason = (
-            "it holds pickled objects" if "pickle" in str(error).lower() else str(error).split("\n")[0][:100]
-        )
-        raise UserError(f"{path} cannot be read ({reason}); write it again with numpy.savez") from error
+
+
+def _check_header(content: IO[bytes], size: int) -> None:
+    """Compare the header of an array with the size of the file: numpy reserves what the header says."""
+    from numpy.lib import format as npy
+
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(content)
+    if version not in readers:
+        raise ValueError(f"its arrays have the format {version}")
+    shape, _, dtype = readers[version](content)
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"an array of shape {shape} is announced, the content is shorter")
 
 
 def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
+    import numpy as np
+
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
@@ -119,7 +186,10 @@ def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
             raise UserError(
                 f"{path}: {name} has floats outside 0..1 or not finite; scale them, or give uint8"
             )
-        return np.ascontiguousarray((array * 255).round().astype(np.uint8))
+        images = np.empty(array.shape, np.uint8)
+        for start in range(0, len(array), _CHUNK):  # in pieces: the whole would need the memory four times
+            images[start : start + _CHUNK] = (array[start : start + _CHUNK] * 255).round()
+        return images
     if array.dtype.kind in "iu" and array.min() >= 0 and array.max() <= 255:
         return np.ascontiguousarray(array.astype(np.uint8))
     raise UserError(f"{path}: {name} has type {array.dtype}; uint8, or floats in 0..1, are allowed")
@@ -144,6 +214,11 @@ def _same_length(path: Path, x_name: str, x: NDArray[Any], y_name: str, y: NDArr
 
 
 def _seeded_test(path: Path, y: NDArray[Any], values: NDArray[Any], seed: int) -> NDArray[np.bool_]:
+    import numpy as np
+    import torch
+
+    from gplasc.streams.dataset import generator_for
+
     is_test = np.zeros(len(y), dtype=np.bool_)
     for number, value in enumerate(values):
         rows = np.flatnonzero(y == value)
@@ -152,16 +227,15 @@ def _seeded_test(path: Path, y: NDArray[Any], values: NDArray[Any], seed: int) -
                 f"{path}: class {value} has one image; at least two are needed, one of them for testing"
             )
         drawn = torch.randperm(len(rows), generator=generator_for(seed, "npz", number)).numpy()
-        is_test[rows[drawn[: max(1, round(TEST_FRACTION * len(rows)))]]] = True
+        is_test[rows[drawn[: max(1, round(_TEST_FRACTION * len(rows)))]]] = True
     return is_test
 
 
 def _class_names(path: Path, arrays: dict[str, NDArray[Any]], values: NDArray[Any]) -> tuple[str, ...]:
-    if "class_names" not in arrays:
-        return tuple(
-            value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values
-        )
-    names = tuple(map(str, arrays["class_names"].ravel().tolist()))
+    names = tuple(
+        name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+        for name in arrays.get("class_names", values).ravel().tolist()
+    )
     if len(names) != len(values):
         raise UserError(
             f"{path}: class_names has {len(names)} names for {len(values)} classes; they must agree"

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
-from gplasc.streams.catalog import Request
-from gplasc.streams.dataset import Dataset, Split, generator_for
+from gplasc.streams.info import Request, StreamInfo
 
-TEST_IMAGES_PER_CLASS = 50
+if TYPE_CHECKING:
+    from gplasc.streams.dataset import Dataset
+
+STREAMS = (
+    StreamInfo(
+        name="seq-digits",
+        description="handwritten digits of scikit-learn, embedded",
+        tasks=5,
+        classes_per_task=2,
+        image_size=8,
+        channels=1,
+        train_images=1297,
+        test_images=500,
+        mean=(0.3051,),
+        std=(0.3758,),
+    ),
+)
+_TEST_IMAGES_PER_CLASS = 50
 # The split belongs to the data set, not to a run: it never changes with the run's seed.
-SPLIT_SEED = 0
+_SPLIT_SEED = 0
 
 
 def read(request: Request) -> Dataset:
     """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
+    import torch
     from sklearn.datasets import load_digits
+
+    from gplasc.streams.dataset import Dataset, Split, generator_for
 
     digits = load_digits()
     # Published values are 0..16.
@@ -23,12 +42,12 @@ def read(request: Request) -> Dataset:
     is_test = torch.zeros(len(y), dtype=torch.bool)
     for digit in range(10):
         rows = (y == digit).nonzero().squeeze(1)
-        drawn = torch.randperm(len(rows), generator=generator_for(SPLIT_SEED, "digits", digit))
-        is_test[rows[drawn[:TEST_IMAGES_PER_CLASS]]] = True
+        drawn = torch.randperm(len(rows), generator=generator_for(_SPLIT_SEED, "digits", digit))
+        is_test[rows[drawn[:_TEST_IMAGES_PER_CLASS]]] = True
     return Dataset(
         train=Split(x[~is_test], y[~is_test]),
         test=Split(x[is_test], y[is_test]),
         class_names=tuple(map(str, range(10))),
-        mean=(0.3051,),
-        std=(0.3758,),
+        mean=request.info.mean,
+        std=request.info.std,
     )

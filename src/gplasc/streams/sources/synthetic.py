@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields
-
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+from typing import TYPE_CHECKING
 
 from gplasc.errors import UserError
-from gplasc.streams.catalog import Request
-from gplasc.streams.dataset import Dataset, Split, generator_for
+from gplasc.streams.info import Request, StreamInfo
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gplasc.streams.dataset import Dataset, Split
+
+STREAMS = (
+    StreamInfo(
+        name="synthetic",
+        description="colored patterns in noise, made on the spot; synthetic:tasks=5,size=32,... to change them",
+        tasks=4,
+        classes_per_task=2,
+        image_size=16,
+        channels=3,
+        train_images=320,
+        test_images=160,
+        mean=(0.5,) * 3,
+        std=(0.15,) * 3,
+        argument_optional=True,
+    ),
+)
+_MOST_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -42,14 +60,22 @@ def parse(text: str) -> Synthetic:
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise UserError(f"synthetic has no setting {key!r}; {hint}Settings: {', '.join(allowed)}")
         lowest = {"size": 4, "seed": 0}.get(key, 1)
-        if not value.isdecimal() or int(value) < lowest:
+        if not value.isdecimal() or len(value) > 18 or int(value) < lowest:
             raise UserError(f"synthetic:{item}: {key} must be a whole number, at least {lowest}")
         values[key] = int(value)
-    return Synthetic(**values)
+    settings = Synthetic(**values)
+    if settings.channels not in (1, 3):
+        raise UserError(f"synthetic:{text}: channels must be 1 or 3")
+    images = settings.tasks * settings.classes * (settings.train + settings.test)
+    if images * settings.channels * settings.size**2 > _MOST_BYTES:
+        raise UserError(f"synthetic:{text} needs more than {_MOST_BYTES >> 30} GB; choose smaller numbers")
+    return settings
 
 
 def read(request: Request) -> Dataset:
     """Draw the patterns and the images; the same settings always give the same images."""
+    from gplasc.streams.dataset import Dataset
+
     settings = parse(request.argument)
     count = settings.tasks * settings.classes
     width = len(str(count - 1))
@@ -57,13 +83,17 @@ def read(request: Request) -> Dataset:
         train=_draw(settings, count, settings.train, "train"),
         test=_draw(settings, count, settings.test, "test"),
         class_names=tuple(f"pattern {number:0{width}d}" for number in range(count)),
-        mean=(0.5,) * settings.channels,
-        std=(0.15,) * settings.channels,
+        mean=request.info.mean[: settings.channels],
+        std=request.info.std[: settings.channels],
         classes_per_task=settings.classes,
     )
 
 
 def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) -> Split:
+    import torch
+
+    from gplasc.streams.dataset import Split, generator_for
+
     size = settings.size
     images = torch.empty((count * images_per_class, settings.channels, size, size), dtype=torch.uint8)
     for number in range(count):
@@ -80,6 +110,11 @@ def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) ->
 
 def _pattern(settings: Synthetic, number: int) -> Tensor:
     """A 4 x 4 grid of random colors around a random tint, smoothly enlarged: (C, S, S) in 0.15..0.85."""
+    import torch
+    from torch.nn import functional as F
+
+    from gplasc.streams.dataset import generator_for
+
     generator = generator_for(settings.seed, "synthetic pattern", number)
     tint = torch.rand((settings.channels, 1, 1), generator=generator)
     grid = 0.5 * tint + 0.5 * torch.rand((settings.channels, 4, 4), generator=generator)

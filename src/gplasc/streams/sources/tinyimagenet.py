@@ -6,23 +6,46 @@ from collections import Counter
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.cache import decode, list_images
-from gplasc.streams.catalog import Request
-from gplasc.streams.dataset import Dataset
-from gplasc.streams.imagelist import ImageList, splits_of
-from gplasc.streams.locate import Layout, locate
-from gplasc.streams.textfile import inside, read_lines
+from gplasc.streams.images import ImageFiles, labeled, list_images
+from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
+from gplasc.streams.locate import locate
+from gplasc.streams.regular import inside, read_lines
 
-LAYOUTS = {
-    "seq-tinyimagenet": Layout(
-        folders=("tiny-imagenet-200",), markers=("wnids.txt",), archives=("tiny-imagenet-200.zip",)
-    )
-}
+STREAMS = (
+    StreamInfo(
+        name="seq-tinyimagenet",
+        description="Tiny-ImageNet-200; its validation images are the test split",
+        tasks=10,
+        classes_per_task=20,
+        image_size=64,
+        channels=3,
+        train_images=100_000,
+        test_images=10_000,
+        mean=(0.4802, 0.4480, 0.3975),
+        std=(0.2770, 0.2691, 0.2821),
+        size_is_setting=True,
+        layout=Layout(
+            folders=("tiny-imagenet-200",), markers=("wnids.txt",), archives=("tiny-imagenet-200.zip",)
+        ),
+        downloads=(
+            Download(
+                "tiny-imagenet-200.zip",
+                ("https://cs231n.stanford.edu/tiny-imagenet-200.zip",),
+                "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+            ),
+        ),
+        stand_in=StandIn(
+            "synthetic:tasks=10,classes=20,size=16,channels=3,train=4,test=2",
+            settings={"train.batch": 64},
+            reduced="images of 16 instead of 64 px",
+        ),
+    ),
+)
 
 
-def read(request: Request) -> Dataset:
+def read(request: Request) -> ImageFiles:
     """Classes are numbered as in wnids.txt and named as in words.txt."""
-    root = locate(request.name, LAYOUTS[request.name], request.data_dir)
+    root = locate(request.info, request.data_dir)
     wnids = read_lines(root / "wnids.txt")
     numbers = {wnid: number for number, wnid in enumerate(wnids)}
     if len(numbers) != len(wnids):
@@ -37,17 +60,8 @@ def read(request: Request) -> Dataset:
         for name in list_images(root / "train" / wnid)
     ]
     test = sorted(_validation(root, numbers), key=lambda pair: (pair[1], pair[0]))
-    images = ImageList.of(train, test)
-    assert request.image_size is not None
-    decoded = decode(request.name, root, images.files, request.image_size, skip_corrupt=request.skip_corrupt)
-    train_split, test_split = splits_of(images, decoded)
-    return Dataset(
-        train_split,
-        test_split,
-        _names(root, wnids),
-        mean=(0.4802, 0.4480, 0.3975),
-        std=(0.2770, 0.2691, 0.2821),
-        notes=decoded.notes,
+    return ImageFiles(
+        root, (*labeled(train, is_test=False), *labeled(test, is_test=True)), _names(root, wnids)
     )
 
 

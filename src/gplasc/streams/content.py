@@ -1,0 +1,108 @@
+"""A digest of the content of a stream: equal data gives an equal digest, wherever it lies."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from gplasc.errors import UserError
+from gplasc.files import write_atomic
+from gplasc.streams.cache import file_state
+from gplasc.streams.catalog import find_stream
+from gplasc.streams.images import ImageFiles
+from gplasc.streams.info import Request
+from gplasc.streams.locate import cache_folder, data_folder
+from gplasc.streams.opening import find_files
+from gplasc.streams.regular import open_regular
+from gplasc.streams.stream import Stream
+
+_VERSION = "gplasc stream 1"
+_ROWS = 1024
+
+
+def fingerprint(source: str | Path | Stream, *, data_dir: str | Path | None = None) -> str:
+    """Return a digest of the data that a stream is made of.
+
+    It covers the content of every file that is read, with its path below the data set's folder, its class and
+    its split, so a changed pixel, an added image or class, or another label changes it; the place, the times
+    and the names of outer folders do not. Archives count by what they hold. Settings (image size, order of
+    the classes, seed, budgets) are not part of it. Two formats of one data set (python and binary CIFAR,
+    gzipped and plain MNIST) have different digests.
+
+    The digest of files is kept in the user's cache folder under their paths, sizes and times, so that they are
+    read once. That of a `Stream` object covers images, labels, class names and normalization of every task and
+    is computed at each call. Streams without files are identified by their name.
+
+    Args:
+        source: What `gplasc.streams.open_stream` takes, or an open stream.
+        data_dir: As for `open_stream`.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        UserError: If there is no such stream, or its files are missing or cannot be read.
+    """
+    if isinstance(source, Stream):
+        return _of_stream(source)
+    info, argument = find_stream(source)
+    request = Request(info, argument, data_folder(data_dir), info.image_size)
+    try:
+        found = find_files(request)
+        if isinstance(found, ImageFiles):
+            names, classes = [image.file for image in found.images], found.class_names
+            facts = [
+                f"{file}\0{classes[label]}\0{'test' if is_test else 'train'}"
+                for file, label, is_test in found.images
+            ]
+            return _of_files(found.root, names, [*facts, *classes])
+        if found:
+            # Several files are told apart by their names; that of a single one is the user's choice.
+            names = [path.name for path in found]
+            return _of_files(found[0].parent, names, names if len(names) > 1 else [])
+    except OSError as error:
+        raise UserError(
+            f"{error.filename} cannot be read: {error.strerror}; check its permissions"
+        ) from error
+    return _start([info.kind, argument]).hexdigest()
+
+
+def _of_files(root: Path, names: list[str], facts: list[str]) -> str:
+    """Hash facts and the content of files, or return what was kept from the last time."""
+    digest = _start(facts)
+    key = file_state(root, names, str(root.resolve()), digest.hexdigest())
+    kept = cache_folder() / "fingerprints" / key
+    with suppress(OSError, UnicodeDecodeError):
+        text = kept.read_text()
+        if re.fullmatch("[0-9a-f]{64}", text):
+            return text
+    for name in names:
+        with open_regular(root / name) as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    # A digest of files that changed while they were read is not kept.
+    if file_state(root, names, str(root.resolve()), _start(facts).hexdigest()) == key:
+        with suppress(UserError):  # it can be computed again
+            write_atomic(kept, digest.hexdigest())
+    return digest.hexdigest()
+
+
+def _of_stream(stream: Stream) -> str:
+    digest = _start([repr((stream.image_shape, stream.mean, stream.std)), *stream.class_names])
+    for task in stream:
+        for part, samples in (("train", task.train), ("test", task.test), ("validation", task.validation)):
+            digest.update(f"{task.index}/{part}/{0 if samples is None else len(samples)}\n".encode())
+            for start in range(0, 0 if samples is None else len(samples), _ROWS):
+                assert samples is not None
+                rows = samples.take(torch.arange(start, min(start + _ROWS, len(samples))))
+                digest.update(rows.x.cpu().contiguous().numpy().data)
+                digest.update(rows.y.cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _start(texts: list[str]) -> hashlib._Hash:
+    lines = "\n".join((_VERSION, *texts, ""))
+    return hashlib.sha256(lines.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,148 @@
+"""What the file of a stream declares about its data sets: plain facts, nothing that needs torch or numpy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a data set lies on disk.
+
+    folders    names of the official folder
+    markers    a folder of any name is accepted if it holds one of these
+    archives   names of the official archives
+    elsewhere  places outside the user's own folders where a system package puts it
+    """
+
+    folders: tuple[str, ...]
+    markers: tuple[str, ...]
+    archives: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Download:
+    """One published file.
+
+    urls      where it can be downloaded from, tried in this order; https only
+    checksum  "sha256:..." or, where only that is known, "md5:..."
+    folder    folder it is saved in, below the data folder
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    checksum: str
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        if not all(url.startswith("https://") for url in self.urls):
+            raise ValueError(f"{self.name} has an address that is not https")
+        if not re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", self.checksum):
+            raise ValueError(f"{self.name} has the checksum {self.checksum!r}")
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The synthetic stream that replaces a real one at smoke scale: as many tasks and classes, few images.
+
+    settings  settings of the run that change with it
+    reduced   where its images are smaller than the real ones
+    """
+
+    stream: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    reduced: str = ""
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """The facts of one stream; sizes are None where they depend on the user's files.
+
+    name               as given to `open_stream`; a part after a colon stands for the user's argument
+    mean, std          normalization, one number for each channel of images scaled to 0..1
+    argument_optional  whether something may follow the name after a colon
+    size_is_setting    whether images are resized when they are decoded, so that any size can be chosen
+    counts_rounded     whether a split made for each class rounds, so that the counts are approximate
+    layout, downloads  of data sets that are read from files
+    checksums          further published files by name, and their checksums
+    """
+
+    name: str
+    description: str
+    tasks: int | None
+    classes_per_task: int
+    image_size: int | None
+    channels: int | None
+    train_images: int | None = None
+    test_images: int | None = None
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    argument_optional: bool = False
+    size_is_setting: bool = False
+    counts_rounded: bool = False
+    layout: Layout | None = None
+    downloads: tuple[Download, ...] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    stand_in: StandIn | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name without a placeholder: "folder" of "folder:PATH"."""
+        return self.name.partition(":")[0]
+
+    @property
+    def needs_download(self) -> bool:
+        """Whether the stream is read from files that its publisher provides."""
+        return self.layout is not None
+
+    @property
+    def shape(self) -> str:
+        """Tasks x classes and image size in words, for listings."""
+        tasks = f"{self.tasks} x {self.classes_per_task}" if self.tasks else f"n x {self.classes_per_task}"
+        size = f"{self.image_size} px" if self.image_size else "any size"
+        return f"{tasks}, {size}"
+
+    def known_checksums(self) -> dict[str, str]:
+        """Return file name -> checksum of every published file whose checksum is known."""
+        return {file.name: file.checksum for file in self.downloads} | dict(self.checksums)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a reader is asked for: the stream, what followed the colon, where to look, how to decode."""
+
+    info: StreamInfo
+    argument: str = ""
+    data_dir: Path | None = None
+    image_size: int | None = None
+    seed: int = 0
+    skip_corrupt: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The argument as a path."""
+        return Path(self.argument).expanduser()
+
+
+def printable(text: str) -> str:
+    r"""Return text that can be shown and stored anywhere: what cannot be printed is escaped.
+
+    Bytes of a file name that are not UTF-8 become ``\xNN``.
+
+    >>> printable("caf\udce9\n")
+    'caf\\xe9\\n'
+    """
+    if text.isprintable():
+        return text
+
+    def escape(character: str) -> str:
+        if character.isprintable():
+            return character
+        code = ord(character)
+        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else ascii(character)[1:-1]
+
+    return "".join(map(escape, text))

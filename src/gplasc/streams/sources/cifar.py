@@ -1,0 +1,251 @@
+"""seq-cifar10 and seq-cifar100 from the official files: the python batches or the binary version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gplasc.errors import UserError
+from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
+from gplasc.streams.locate import locate
+from gplasc.streams.regular import read_bytes, read_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gplasc.streams.dataset import Dataset, Split
+
+_URL = "https://www.cs.toronto.edu/~kriz/"
+STREAMS = (
+    StreamInfo(
+        name="seq-cifar10",
+        description="CIFAR-10, small color photographs",
+        tasks=5,
+        classes_per_task=2,
+        image_size=32,
+        channels=3,
+        train_images=50_000,
+        test_images=10_000,
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2470, 0.2435, 0.2615),
+        layout=Layout(
+            folders=("cifar-10-batches-py", "cifar-10-batches-bin"),
+            markers=("data_batch_1", "data_batch_1.bin"),
+            archives=("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
+        ),
+        downloads=(
+            Download(
+                "cifar-10-python.tar.gz",
+                (f"{_URL}cifar-10-python.tar.gz",),
+                "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+            ),
+        ),
+        checksums={
+            "cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530",
+            "data_batch_1": "md5:c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "md5:d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "md5:54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "md5:634d18415352ddfa80567beed471001a",
+            "data_batch_5": "md5:482c414d41f54cd18b22e5b47cb7c3cb",
+            "test_batch": "md5:40351d587109b95175f43aff81a1287e",
+            "batches.meta": "md5:5ff9c542aee3614f3951f8cda6e48888",
+            "data_batch_1.bin": "sha256:cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+            "data_batch_2.bin": "sha256:a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+            "data_batch_3.bin": "sha256:bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+            "data_batch_4.bin": "sha256:014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+            "data_batch_5.bin": "sha256:755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+            "test_batch.bin": "sha256:8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+        },
+        stand_in=StandIn("synthetic:tasks=5,classes=2,size=32,channels=3,train=8,test=4"),
+    ),
+    StreamInfo(
+        name="seq-cifar100",
+        description="CIFAR-100, small color photographs",
+        tasks=5,
+        classes_per_task=20,
+        image_size=32,
+        channels=3,
+        train_images=50_000,
+        test_images=10_000,
+        mean=(0.5071, 0.4867, 0.4408),
+        std=(0.2675, 0.2565, 0.2761),
+        layout=Layout(
+            folders=("cifar-100-python", "cifar-100-binary"),
+            markers=("train.bin", "fine_label_names.txt", "meta"),
+            archives=("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
+        ),
+        downloads=(
+            Download(
+                "cifar-100-python.tar.gz",
+                (f"{_URL}cifar-100-python.tar.gz",),
+                "sha256:85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+            ),
+        ),
+        checksums={
+            "cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8",
+            "train": "md5:16019d7e3df5f24257cddd939b257f8d",
+            "test": "md5:f0ef6b0ae62326f3e7ffdfab6717acfc",
+            "meta": "sha256:a5d4786345c961390f865e93b434dbd5c6904ce880667e0cb888c97d449f28b9",
+            "train.bin": "md5:6172c7755cfe09b2fe270c85cebc1b15",
+            "test.bin": "md5:4499cfba6c016c1be1438163640a0898",
+        },
+        stand_in=StandIn(
+            "synthetic:tasks=5,classes=20,size=32,channels=3,train=4,test=2", settings={"train.batch": 64}
+        ),
+    ),
+)
+_PIXELS = 3 * 32 * 32
+_LARGEST = 512 * 2**20  # the largest official file has 155 MB
+
+
+@dataclass(frozen=True)
+class _Version:
+    """One of the two formats: the names of its files and where labels stand in them."""
+
+    train: tuple[str, ...]
+    test: str
+    names: str
+    classes: int
+    label_bytes: int = 0  # binary: of which the last is the (fine) label
+    label_key: str = ""  # python
+    names_key: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.train, self.test, self.names)
+
+
+_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+_BINARY = {
+    "seq-cifar10": _Version(
+        tuple(f"{name}.bin" for name in _BATCHES), "test_batch.bin", "batches.meta.txt", 10, label_bytes=1
+    ),
+    "seq-cifar100": _Version(("train.bin",), "test.bin", "fine_label_names.txt", 100, label_bytes=2),
+}
+_PYTHON = {
+    "seq-cifar10": _Version(
+        _BATCHES, "test_batch", "batches.meta", 10, label_key="labels", names_key="label_names"
+    ),
+    "seq-cifar100": _Version(
+        ("train",), "test", "meta", 100, label_key="fine_labels", names_key="fine_label_names"
+    ),
+}
+
+
+def files(request: Request) -> list[Path]:
+    """Return the files of the version that is there."""
+    folder, version = _find(request)
+    return [folder / name for name in version.files]
+
+
+def read(request: Request) -> Dataset:
+    """Read either version, from the folder or from the archive."""
+    from gplasc.streams.dataset import Dataset
+
+    folder, version = _find(request)
+    if version.label_bytes:
+        names = _check_names(folder / version.names, read_lines(folder / version.names), version)
+    else:
+        names = _read_meta(folder / version.names, version)
+    train = _join([_read_part(folder / name, version) for name in version.train])
+    test = _join([_read_part(folder / version.test, version)])
+    return Dataset(train, test, names, request.info.mean, request.info.std)
+
+
+def _find(request: Request) -> tuple[Path, _Version]:
+    folder = locate(request.info, request.data_dir)
+    binary = _BINARY[request.info.name]
+    if any((folder / name).exists() for name in binary.files):
+        return folder, binary
+    return folder, _PYTHON[request.info.name]
+
+
+def _join(parts: list[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Split:
+    import numpy as np
+    import torch
+
+    from gplasc.streams.dataset import Split
+
+    images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
+    labels = np.concatenate([labels for _, labels in parts])
+    return Split(torch.from_numpy(images), torch.from_numpy(labels))
+
+
+def _read_part(path: Path, version: _Version) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    images, labels = (_read_binary if version.label_bytes else _read_batch)(path, version)
+    wrong = labels[(labels < 0) | (labels >= version.classes)]
+    if len(wrong):
+        raise UserError(
+            f"{path} holds the label {wrong[0]}, but labels run from 0 to {version.classes - 1}; "
+            "it is damaged or not this data set, delete it and get it again"
+        )
+    return images, labels
+
+
+def _read_binary(path: Path, version: _Version) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Records of label bytes (CIFAR-100: coarse, fine) and 3,072 pixels, channel after channel."""
+    import numpy as np
+
+    content = read_bytes(path, _LARGEST)
+    record = version.label_bytes + _PIXELS
+    if len(content) % record:
+        raise UserError(
+            f"{path} has {len(content)} bytes, not a multiple of {record}; "
+            "it is cut short or not this data set, delete it and get it again"
+        )
+    records = np.frombuffer(content, np.uint8).reshape(-1, record)
+    return records[:, version.label_bytes :], records[:, version.label_bytes - 1].astype(np.int64)
+
+
+def _read_batch(path: Path, version: _Version) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    import numpy as np
+
+    batch = _read_dict(path)
+    images, labels = batch.get("data"), batch.get(version.label_key)
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
+        raise UserError(f"{path} holds no images of 3,072 bytes under 'data'; delete it and get it again")
+    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+        raise UserError(
+            f"{path} holds no list of labels under {version.label_key!r}; delete it and get it again"
+        )
+    if len(labels) != len(images) or not labels:
+        raise UserError(
+            f"{path} holds {len(images)} images but {len(labels)} labels; delete it and get it again"
+        )
+    return np.asarray(images), np.array([min(max(label, -1), 2**31) for label in labels], dtype=np.int64)
+
+
+def _read_meta(path: Path, version: _Version) -> tuple[str, ...]:
+    names = _read_dict(path).get(version.names_key)
+    return _check_names(path, names if isinstance(names, list) else [], version)
+
+
+def _check_names(path: Path, names: list[Any], version: _Version) -> tuple[str, ...]:
+    texts = [
+        name.decode("utf-8", errors="replace") if isinstance(name, bytes) else name
+        for name in names
+        if isinstance(name, str | bytes)
+    ]
+    if len(texts) != version.classes or len(set(texts)) != version.classes:
+        raise UserError(
+            f"{path} names {len(texts)} classes, not {version.classes}; delete it and get it again"
+        )
+    return tuple(texts)
+
+
+def _read_dict(path: Path) -> dict[str, Any]:
+    """Read a pickled dictionary; its keys are text whatever Python wrote it."""
+    from gplasc.streams.unpickle import read_pickle
+
+    value = read_pickle(path)
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{path} holds a {type(value).__name__}, not a batch of images; delete it and get it again"
+        )
+    return {
+        key.decode("latin-1") if isinstance(key, bytes) else key: item
+        for key, item in value.items()
+        if isinstance(key, str | bytes)
+    }

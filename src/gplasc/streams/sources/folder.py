@@ -1,0 +1,91 @@
+"""folder:PATH: the user's own images, a folder for each class; with train/ and test/, or split by a seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gplasc.errors import UserError
+from gplasc.streams.filesplit import split_names
+from gplasc.streams.images import ImageFiles, LabeledFile, labeled, list_folders, list_images
+from gplasc.streams.info import Request, StreamInfo
+
+STREAMS = (
+    StreamInfo(
+        name="folder:PATH",
+        description="your own images, one folder for each class",
+        tasks=None,
+        classes_per_task=2,
+        image_size=64,
+        channels=3,
+        # Photographs of any kind: the constants of ImageNet.
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+        size_is_setting=True,
+    ),
+)
+_TEST_FRACTION = 0.2
+_TEST_NAMES = ("test", "val", "valid", "validation")
+
+
+def read(request: Request) -> ImageFiles:
+    """Classes are the folders' names, sorted.
+
+    A folder `train` with class folders in it is the training split if a folder `test` (or val, valid,
+    validation) stands beside it; without one it is split by the seed.
+    """
+    root = request.path
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise UserError(f"{root} {what}; write folder:PATH with a folder that has one folder for each class")
+    train = root / "train"
+    if not train.is_dir() or not list_folders(train):
+        return _with_seeded_split(root, request.seed)
+    test = next((root / name for name in _TEST_NAMES if (root / name).is_dir()), None)
+    if test is None:
+        return _with_seeded_split(
+            train,
+            request.seed,
+            notes=(f"{root} has no test folder; images of train are held out for testing",),
+        )
+    return _with_test_folder(root, train, test)
+
+
+def _with_test_folder(root: Path, train: Path, test: Path) -> ImageFiles:
+    classes = _classes(train)
+    own = list_folders(test)
+    for name in own:
+        if name not in classes:
+            raise UserError(f"{test / name} has no counterpart in {train}; both need the same class folders")
+    images: list[LabeledFile] = []
+    for part in (train, test):
+        pairs = [
+            (f"{part.name}/{name}/{file}", number)
+            for number, name in enumerate(classes)
+            for file in (list_images(part / name) if part is train or name in own else [])
+        ]
+        images += labeled(pairs, is_test=part is test)
+    return ImageFiles(root, tuple(images), tuple(classes), upright=True)
+
+
+def _with_seeded_split(root: Path, seed: int, notes: tuple[str, ...] = ()) -> ImageFiles:
+    """List the files in an order that does not depend on the seed, so that another seed decodes nothing."""
+    classes = _classes(root)
+    images: list[LabeledFile] = []
+    for number, name in enumerate(classes):
+        files = [f"{name}/{file}" for file in list_images(root / name)]
+        if len(files) < 2:
+            raise UserError(
+                f"{root / name} has {len(files)} images, but a class needs two, one of them for testing"
+            )
+        test = set(split_names(files, fraction=_TEST_FRACTION, seed=seed)[1])
+        images += [LabeledFile(file, number, file in test) for file in files]
+    return ImageFiles(root, tuple(images), tuple(classes), notes, upright=True)
+
+
+def _classes(root: Path) -> list[str]:
+    classes = list_folders(root)
+    if len(classes) < 2:
+        raise UserError(
+            f"{root} has {len(classes)} class folders, at least two are needed: {root}/CLASS/IMAGE.jpg"
+        )
+    return classes
