@@ -10,6 +10,9 @@ from statistics import fmean
 
 Matrix = Sequence[Sequence[float | None]]
 
+SCENARIOS = {"class_il": "class-IL", "task_il": "task-IL"}
+"""Display names of the scenarios: is the class sought among all classes seen, or among those of the image's task?"""
+
 
 def _at(matrix: Matrix, after: int, task: int) -> float:
     value = matrix[after][task]
