@@ -96,7 +96,8 @@ def test_csv_has_no_formulas() -> None:
 
 def test_numbers_and_missing_values() -> None:
     table = Table("", ("a", "b", "c", "d", "e"), ((0.1 + 0.2, -1e-9, 7, None, math.nan),))
-    assert table.to_csv().splitlines()[1] == "0.3,-1e-09,7,,"
+    assert table.to_csv().splitlines()[1] == f"{0.1 + 0.2!r},-1e-09,7,,"  # full precision for programs
+    assert table.to_markdown().splitlines()[-1] == "| 0.3 | -1e-09 | 7 |  |  |"
 
 
 class Cells(HTMLParser):

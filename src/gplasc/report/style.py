@@ -21,8 +21,17 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
-FAINT = "#9AA3AD"
 PAPER = "#FFFFFF"
+COLORS = {f"c{i}": value for i, value in enumerate(PALETTE)} | {
+    "ink": INK, "soft": "#59636E", "rule": "#DFE3E8", "card": PAPER, "structure": STRUCTURE,
+    "heat": "#1F77B4", "cool": "#C2571A",
+}  # fmt: skip
+"""What the names of colors mean in files; in the page they are variables of its style sheet."""
+
+
+def color_name(index: int) -> str:
+    """The name in `COLORS` of `color(index)`."""
+    return f"c{index % len(PALETTE)}"
 
 
 def color(index: int) -> str:

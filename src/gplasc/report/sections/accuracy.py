@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gplasc.report.chart import Chart, HeatMap
-from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
-from gplasc.report.groups import SCENARIOS, Group, Panel, finite
-from gplasc.report.section import Block, Part, Section
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.report.chart import Chart
+from gplasc.report.groups import Group, Panel, finite
+from gplasc.report.heatmap import Grid, HeatMap
+from gplasc.report.lines import LINES, drawn_groups, folded, group_line, line_styles, say_limit
+from gplasc.report.section import Block, Section, Subsection
 from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import Spread, spread
 
@@ -54,11 +57,12 @@ def accuracy_by_task(panels: Sequence[Panel]) -> Section:
                         "accuracy, percent",
                         lines,
                         f"{start}: {say_ends(lines)}.",
-                        y_range=(0, 102),
-                        name=f"{file_name(label)}-{scenario.replace('_', '-')}-{panel.name}",
+                        name=f"{'after-task' if points is _after_each_task else 'at-the-end'}-{file_name(scenario)}",
                     )
                 )
-        parts.append(Part(panel.title, tuple(blocks), say_limit(panel, LINES), folded=folded(panels)))
+        parts.append(
+            Subsection(panel.title, tuple(blocks), say_limit(panel, LINES), folded(panels), panel.name)
+        )
     return Section(
         "Accuracy by task",
         text="Bars are one standard deviation over seeds. Methods without the plug-in are drawn dashed with open "
@@ -67,11 +71,22 @@ def accuracy_by_task(panels: Sequence[Panel]) -> Section:
     )
 
 
+def _changes(matrix: Sequence[Sequence[float | None]]) -> Grid:
+    """Accuracy minus that when the task had just been learned."""
+    learned = [matrix[task][task] for task in range(len(matrix))]
+    return tuple(
+        tuple(
+            None if v is None or start is None else v - start for v, start in zip(row, learned, strict=True)
+        )
+        for row in matrix
+    )
+
+
 def matrices(panels: Sequence[Panel]) -> Section:
-    """Every accuracy matrix as a heat map."""
+    """Every accuracy matrix as a heat map; its color shows what was lost or gained since a task was learned."""
     parts, left, hidden = [], MATRIX_CELLS, 0
     for panel in panels:
-        blocks: list[Block] = []
+        maps: list[HeatMap] = []
         for group in panel.groups:
             size = group.num_tasks**2
             if 2 * size > left:
@@ -80,25 +95,34 @@ def matrices(panels: Sequence[Panel]) -> Section:
             left -= 2 * size
             tasks = tuple(str(task + 1) for task in range(group.num_tasks))
             for scenario, title in SCENARIOS.items():
-                blocks.append(
+                matrix = group.matrix(scenario)
+                maps.append(
                     HeatMap(
                         f"{group.label}, {title}",
                         tasks,
                         tasks,
-                        tuple(tuple(row) for row in group.matrix(scenario)),
+                        tuple(tuple(row) for row in matrix),
+                        _changes(matrix),
                         corner="after / on task",
                         digits=1 if group.num_tasks <= 10 else 0,
-                        name=f"matrix-{file_name(group.label)}-{scenario.replace('_', '-')}-{panel.name}",
+                        name=f"matrix-{file_name(group.label)}-{file_name(scenario)}",
                     )
                 )
-        if blocks:
-            parts.append(Part(panel.title, tuple(blocks), folded=len(panels) > 1))
+        if not maps:
+            continue
+        # One scale for the panel, so that methods compare; changes of a few points stay pale.
+        changes = finite(v for heat in maps for row in heat.shades or () for v in row)
+        top = max([5.0, *map(abs, changes)])
+        blocks = tuple(replace(heat, top=top) for heat in maps)
+        text = f"Full color: a change of {top:.0f} points."
+        parts.append(Subsection(panel.title, blocks, text, len(panels) > 1, panel.name))
     notes = (
         (f"{hidden} more are left out here; `gplasc report --tables` writes all of them.",) if hidden else ()
     )
     return Section(
         "Accuracy matrices",
-        text="Row t, column i: accuracy in percent on task i after learning task t, mean over seeds.",
+        text="Row t, column i: accuracy in percent on task i after learning task t, mean over seeds. The color is the "
+        "change since the task was learned: orange where accuracy was lost, blue where it was gained.",
         parts=tuple(parts),
         notes=notes,
     )

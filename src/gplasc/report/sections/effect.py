@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.chart import Chart, Series
-from gplasc.report.groups import SCENARIOS, Group, Panel, show_value, varying_settings
-from gplasc.report.section import Block, Part, Section
+from gplasc.report.groups import Group, Panel, show_value, varying_settings
+from gplasc.report.section import Block, Section, Subsection
 from gplasc.report.wording import band, cut_words, file_name, known
 
 
@@ -33,9 +34,12 @@ def settings_effect(panels: Sequence[Panel]) -> Section | None:
             if not slices:
                 continue
             for scenario, scenario_title in SCENARIOS.items():
-                blocks.append(_effect_chart(name, slices, scenario, scenario_title, f"{stream}-{scale}"))
+                blocks.append(_effect_chart(name, slices, scenario, scenario_title))
         if blocks:
-            parts.append(Part(f"{stream}, {scale} scale", tuple(blocks)))
+            where = f"{stream}, {scale} scale"
+            parts.append(
+                Subsection(where, tuple(blocks), folder=f"{file_name(stream, 24)}-{file_name(scale)}")
+            )
     if not parts:
         return None
     return Section(
@@ -71,7 +75,7 @@ def _slices(title: str, groups: Sequence[Group], name: str) -> list[tuple[str, l
 
 
 def _effect_chart(
-    name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str, scenario_title: str, where: str
+    name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str, scenario_title: str
 ) -> Chart:
     lines = []
     for index, (label, groups) in enumerate(slices):
@@ -102,5 +106,5 @@ def _effect_chart(
         tuple(lines),
         cut_words("; ".join(words) + "."),
         log_x=wide,
-        name=f"effect-{file_name(f'{name} {where}')}-{scenario.replace('_', '-')}",
+        name=f"effect-{file_name(name)}-{file_name(scenario)}",
     )

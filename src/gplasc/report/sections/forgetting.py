@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.chart import Chart, Guide, Series
-from gplasc.report.drawing import ROWS, drawn_groups, folded
-from gplasc.report.groups import SCENARIOS, Panel
-from gplasc.report.section import Part, Section
-from gplasc.report.table import Cell, Table
-from gplasc.report.wording import band, known, say_values, show_spread, tone
+from gplasc.report.groups import Panel
+from gplasc.report.lines import ROWS, drawn_groups, folded
+from gplasc.report.section import Section, Subsection
+from gplasc.report.wording import band, known, mark_difference, say_values, show_spread
+from gplasc.results.table import Marked, Table
 
 
 def forgetting(panels: Sequence[Panel]) -> Section | None:
@@ -41,12 +42,12 @@ def forgetting(panels: Sequence[Panel]) -> Section | None:
             tuple(series),
             f"Class-IL forgetting in points: {say_values(zip(labels, series[0].y, strict=True))}.",
             kind="interval",
-            guides=(Guide(0.0, "none"),),
-            name=f"forgetting-{panel.name}",
+            guides=(Guide(0.0),),
+            name="forgetting",
         )
         rows = []
         for group in panel.groups:
-            row: list[str | Cell] = [group.label]
+            row: list[str | Marked] = [group.label]
             comparison = panel.comparison(group)
             for scenario in SCENARIOS:
                 row += [
@@ -54,19 +55,26 @@ def forgetting(panels: Sequence[Panel]) -> Section | None:
                     for m in ("forgetting", "forgetting_nonnegative", "backward_transfer")
                 ]
                 row.append(
-                    tone(comparison.difference(scenario, "forgetting"), more_is_better=False)
+                    mark_difference(comparison.difference(scenario, "forgetting"), more_is_better=False)
                     if comparison
-                    else Cell("–", "muted")
+                    else Marked("–", "muted")
                 )
             rows.append(tuple(row))
         names = ("forgetting", "never below 0", "backward transfer", "change by plug-in")
         table = Table(
-            f"Forgetting on {panel.title}",
+            "Forgetting, percentage points",
             ("method", *(f"{title} {name}" for title in SCENARIOS.values() for name in names)),
-            tuple(rows),
-            name=f"forgetting-{panel.name}",
+            rows,
+            name="forgetting",
         )
-        parts.append(Part(panel.title, (chart, table) if chart.drawable else (table,), folded=folded(panels)))
+        parts.append(
+            Subsection(
+                panel.title,
+                (chart, table) if chart.drawable else (table,),
+                folded=folded(panels),
+                folder=panel.name,
+            )
+        )
     if not parts:
         return None
     return Section(

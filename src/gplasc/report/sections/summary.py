@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.chart import Chart, Guide, Series
-from gplasc.report.drawing import ROWS, rank
-from gplasc.report.groups import SCENARIOS, Panel, finite, show_value
-from gplasc.report.section import Block, Part, Section
-from gplasc.report.table import Cell, Table
-from gplasc.report.wording import cut_words, known, scale_note, show_difference, show_spread, tone
+from gplasc.report.groups import Panel, finite, show_value
+from gplasc.report.lines import ROWS, rank
+from gplasc.report.section import Block, Section, Subsection
+from gplasc.report.wording import (
+    SEEDS,
+    cut_words,
+    known,
+    mark_difference,
+    scale_note,
+    show_difference,
+    show_spread,
+)
+from gplasc.results.table import Marked, Table
 
 
 def summary(panels: Sequence[Panel]) -> Section:
@@ -21,12 +30,13 @@ def summary(panels: Sequence[Panel]) -> Section:
         gains = gain_chart(panel)
         if gains is not None:
             blocks.append(gains)
-        parts.append(Part(panel.title, tuple(blocks)))
+        parts.append(Subsection(panel.title, tuple(blocks), folder=panel.name))
     text = (
         "Accuracies are percent of the test images, averaged over tasks after the last one: among all classes "
         "seen (class-IL), or among those of the image's own task (task-IL). Each entry is mean ± standard deviation "
         "over n seeds. A gain is the mean difference, seed by seed, to the same method without the plug-in, with its "
-        "bootstrap interval of 95 percent; ✓ (better) and ✗ (worse) mark those whose interval leaves 0 out."
+        "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark those whose interval leaves 0 out and rests on at "
+        f"least {SEEDS} seeds."
     )
     return Section("Summary", text=text, parts=tuple(parts), notes=tuple(_unlike_notes(panels)))
 
@@ -58,27 +68,27 @@ def summary_table(panel: Panel) -> Table:
         best[scenario] = max(finite(means), default=math.nan)
     rows = []
     for group in panel.groups:
-        row: list[str | Cell] = [group.label, str(len(group.records))]
+        row: list[str | Marked] = [group.label, str(len(group.records))]
         comparison = panel.comparison(group)
         for scenario in SCENARIOS:
             value = group.spread(scenario, "final_accuracy")
             is_best = value.mean == best[scenario] and len(panel.groups) > 1 and group.method != "joint"
-            row.append(Cell(show_spread(value), "best" if is_best else ""))
+            row.append(Marked(show_spread(value), "best" if is_best else ""))
             if has_gain:
                 row.append(
-                    tone(comparison.difference(scenario, "final_accuracy"))
+                    mark_difference(comparison.difference(scenario, "final_accuracy"))
                     if comparison
-                    else Cell("–", "muted")
+                    else Marked("–", "muted")
                 )
         row.append(show_spread(group.spread("class_il", "average_incremental_accuracy")))
         row += [show_spread(group.spread(scenario, "forgetting")) for scenario in SCENARIOS]
         rows.append(tuple(row))
     return Table(
-        f"Final accuracy in percent on {panel.title}",
-        tuple(columns),
-        tuple(rows),
-        note=scale_note(panel.scale),
-        name=f"summary-{panel.name}",
+        "Final accuracy, percent",
+        columns,
+        rows,
+        notes=[note] if (note := scale_note(panel.scale)) else [],
+        name="summary",
     )
 
 
@@ -112,7 +122,7 @@ def gain_chart(panel: Panel) -> Chart | None:
         tuple(series),
         cut_words("Class-IL gain in points: " + "; ".join(words) + "."),
         kind="interval",
-        guides=(Guide(0.0, "no gain"),),
-        name=f"gain-{panel.name}",
+        guides=(Guide(0.0),),
+        name="gain",
     )
     return chart if chart.drawable else None

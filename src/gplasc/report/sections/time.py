@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gplasc.report.chart import Chart, Series
-from gplasc.report.drawing import ROWS, drawn_groups, folded
 from gplasc.report.groups import Panel, phase_seconds
-from gplasc.report.section import Part, Section
-from gplasc.report.table import Cell, Table
+from gplasc.report.lines import ROWS, drawn_groups, folded
+from gplasc.report.section import Section, Subsection
 from gplasc.report.wording import known, say_values, show_spread
 from gplasc.results.aggregate import spread
+from gplasc.results.table import Marked, Table
 
 
 def time(panels: Sequence[Panel]) -> Section | None:
@@ -43,7 +43,7 @@ def time(panels: Sequence[Panel]) -> Section | None:
                         for n in names
                     ),
                     show_spread(spread(per_task)),
-                    f"× {show_spread(cost)}" if cost and cost.count else Cell("–", "muted"),
+                    f"× {show_spread(cost)}" if cost and cost.count else Marked("–", "muted"),
                 )
             )
         totals = [sum(v or 0.0 for v in column) for column in zip(*(s.y for s in series), strict=True)]
@@ -54,15 +54,15 @@ def time(panels: Sequence[Panel]) -> Section | None:
             tuple(series),
             f"Seconds in all: {say_values(zip(labels, totals, strict=True))}.",
             kind="stack",
-            name=f"time-{panel.name}",
+            name="time",
         )
         table = Table(
-            f"Seconds on {panel.title}",
+            "Seconds per run, mean ± standard deviation",
             ("method", *names, "training, per task", "training, plug-in to base"),
-            tuple(rows),
-            name=f"time-{panel.name}",
+            rows,
+            name="time",
         )
-        parts.append(Part(panel.title, (chart, table), folded=folded(panels)))
+        parts.append(Subsection(panel.title, (chart, table), folded=folded(panels), folder=panel.name))
     if not parts:
         return None
     return Section(
