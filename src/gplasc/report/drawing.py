@@ -114,16 +114,25 @@ class Drawing:
             axes = figure.add_axes((0, 0, 1, 1), xlim=(0, self.width), ylim=(self.height, 0))
             axes.set_axis_off()
             anchors = {"start": "left", "middle": "center", "end": "right"}
-            for shape in self._shapes:
+            for order, shape in enumerate(self._shapes):
                 color, x, y = style.COLORS[shape.color], *zip(*shape.points, strict=True)
                 points = 0.72 * shape.width  # a pixel is 1/100 inch here
                 if shape.kind == "area":
-                    axes.fill(x, y, color=color, alpha=shape.strength, linewidth=0)
+                    axes.fill(x, y, color=color, alpha=shape.strength, linewidth=0, zorder=order)
                 elif shape.kind == "text":
                     text = shape.text.replace("$", r"\$")
-                    axes.text(x[0], y[0], text, color=color, fontsize=0.92 * points, ha=anchors[shape.anchor])
+                    axes.text(
+                        x[0],
+                        y[0],
+                        text,
+                        color=color,
+                        fontsize=0.92 * points,
+                        ha=anchors[shape.anchor],
+                        zorder=order,
+                    )
                 elif shape.kind == "line":
-                    axes.plot(x, y, color=color, linewidth=points, linestyle="--" if shape.dashed else "-")
+                    dashes = "--" if shape.dashed else "-"
+                    axes.plot(x, y, color=color, linewidth=points, linestyle=dashes, zorder=order)
                 else:
                     axes.plot(
                         x,
@@ -133,6 +142,7 @@ class Drawing:
                         markersize=5.5,
                         color=color,
                         markerfacecolor=style.PAPER if shape.hollow else color,
+                        zorder=order,
                     )
             return style.save_figure(figure, stem, (".pdf",))
 

@@ -87,7 +87,7 @@ def _paper(panel: Panel, comparison: Comparison) -> str:
 
 
 def _best(panel: Panel) -> list[Finding]:
-    groups = [group for group in panel.groups if rank(group) >= 0]
+    groups = [group for group in panel.contestants if rank(group) >= 0]
     if not groups:
         return []
     best = max(groups, key=rank)

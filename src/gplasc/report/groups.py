@@ -233,6 +233,16 @@ class Panel:
         """The comparison of a group, or None."""
         return next((c for c in self.comparisons if c.group is group), None)
 
+    def gain(self, group: Group, scenario: str, metric: str) -> Difference | None:
+        """The paired difference of a group to its base; None without a base."""
+        comparison = self.comparison(group)
+        return comparison.difference(scenario, metric) if comparison else None
+
+    @property
+    def contestants(self) -> tuple[Group, ...]:
+        """The groups that can be the best: learning all tasks at once is the upper bound."""
+        return tuple(group for group in self.groups if group.method != "joint")
+
 
 def find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
     """Find the group of the same method without plug-ins whose other settings are nearest."""

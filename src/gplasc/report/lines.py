@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gplasc.report.chart import Series
 from gplasc.report.groups import Group, Panel
-from gplasc.report.wording import band, known
+from gplasc.report.wording import known
 from gplasc.results.aggregate import Spread
 
 LINES = 16
@@ -32,21 +32,20 @@ def line_styles(panel: Panel) -> dict[str, tuple[int, bool]]:
     return result
 
 
+def spread_series(
+    name: str, x: Sequence[float | str], spreads: Sequence[Spread], color: int = 0, *, hollow: bool = False
+) -> Series:
+    """Means at their places, with one standard deviation either way; None where there is no number."""
+    low, high = (tuple(known(s.mean + sign * s.std) for s in spreads) for sign in (-1, 1))
+    return Series(name, tuple(x), tuple(known(s.mean) for s in spreads), low, high, color, hollow)
+
+
 def group_line(
     group: Group, points: Sequence[tuple[float, Spread]], styles: dict[str, tuple[int, bool]]
 ) -> Series:
-    """A group as a line: means at their places, with one standard deviation either way."""
+    """A group as a line in its look."""
     color, hollow = styles[group.label]
-    low, high = zip(*(band(s) for _, s in points), strict=True) if points else ((), ())
-    return Series(
-        group.label,
-        tuple(x for x, _ in points),
-        tuple(known(s.mean) for _, s in points),
-        low=tuple(low),
-        high=tuple(high),
-        color=color,
-        hollow=hollow,
-    )
+    return spread_series(group.label, [x for x, _ in points], [s for _, s in points], color, hollow=hollow)
 
 
 def rank(group: Group) -> float:

@@ -7,7 +7,7 @@ the regions need to know what lies in front, which matplotlib's 3-D axes do not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,10 +97,10 @@ class SpherePanel:
         data = {
             "view": self.view.tolist(),
             "pole": self.pole.tolist(),
-            "structure": self.structure,
+            "structure": self.structure and style.in_page(self.structure),
             "tasks": [
                 {
-                    "color": task.color,
+                    "color": style.in_page(task.color),
                     "labels": task.labels.tolist(),
                     "mark": printable(task.mark),
                     "cap": None
@@ -123,7 +123,7 @@ class SpherePanel:
         film = ""
         if moments > len(self.tasks):  # something moves
             names = "".join(
-                f'<li><i style="background:{task.color}"></i>{html_text(task.name)}</li>'
+                f'<li><i style="background:{style.in_page(task.color)}"></i>{html_text(task.name)}</li>'
                 for task in self.tasks
             )
             film = (
@@ -141,7 +141,9 @@ class SpherePanel:
     def write(self, stem: Path) -> list[Path]:
         """Write the still picture as SVG and PDF and return the paths."""
         with style.paper_style():
-            return style.save_figure(sphere_figure([self], columns=1), stem, (".svg", ".pdf"))
+            return style.save_figure(
+                sphere_figure([replace(self, caption="")], columns=1), stem, (".svg", ".pdf")
+            )
 
 
 def _class_means(points: Array, labels: NDArray[np.int64]) -> Array:
@@ -329,7 +331,13 @@ def sphere_figure(panels: Sequence[SpherePanel], *, columns: int = 3) -> Figure:
         axes.set_axis_off()
     for axes, panel in zip(grid.flat, panels, strict=False):
         draw_sphere(axes, panel)
-    figure.legend(handles=_legend(panels), loc="lower center", ncols=7, handletextpad=0.3, columnspacing=1.1)
+    figure.legend(
+        handles=_legend(panels),
+        loc="lower center",
+        ncols=2 * columns + 1,
+        handletextpad=0.3,
+        columnspacing=1.1,
+    )
     return figure
 
 
@@ -344,17 +352,18 @@ def _legend(panels: Sequence[SpherePanel]) -> list[Artist]:
         mark = Line2D([], [], color=task.color, marker=style.marker(index), markersize=5, linestyle="none")
         mark.set_label(task.name)
         handles.append(mark)
-    structure = next((panel.structure for panel in panels if panel.structure), style.INK)
-    handles.append(Line2D([], [], color=structure, linewidth=1.1, label="class structure"))
-    cap = Patch(
-        facecolor=most[0].color + "3D", edgecolor=most[0].color, linewidth=0.9, label="region, theory"
-    )
+    trained = len(most[0].history) > 1
+    if trained:
+        structure = next((panel.structure for panel in panels if panel.structure), style.INK)
+        handles.append(Line2D([], [], color=structure, linewidth=1.1, label="class structure"))
+    region = "region, theory" if trained else "region"
+    cap = Patch(facecolor=most[0].color + "3D", edgecolor=most[0].color, linewidth=0.9, label=region)
     start = Line2D(
         [], [], color=most[0].color, marker=".", markersize=2.5, linestyle="none", label="random start"
     )
     far = Line2D([], [], color=most[0].color, marker="o", markersize=4.2, linestyle="none", label="far side")
     far.set_markerfacecolor("white")
-    return [*handles, far, cap, start]
+    return [*handles, far, cap, *([start] if trained else [])]
 
 
 def sphere_page(panels: Sequence[SpherePanel], *, title: str, introduction: str) -> str:

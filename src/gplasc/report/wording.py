@@ -49,28 +49,23 @@ def show_difference(value: Difference) -> str:
     return signed(value.mean) + interval
 
 
-def mark_difference(value: Difference, *, more_is_better: bool = True) -> Marked:
+def mark_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
     """A difference as a cell; a gain or a loss is marked when the interval of at least five pairs leaves 0 out.
 
     >>> [mark_difference(Difference(1.0, 0.5, 1.5, n)).mark for n in (0, 4, 5)]
     ['muted', '', 'better']
     """
+    if value is None or not value.count:
+        return Marked("–", "muted")
     text = show_difference(value)
     if value.count < SEEDS or not math.isfinite(value.low) or value.low <= 0 <= value.high:
-        return Marked(text, "" if value.count else "muted")
+        return Marked(text)
     return Marked(text, "better" if (value.low > 0) == more_is_better else "worse")
 
 
 def known(value: float) -> float | None:
     """The value, or None for NaN and infinity, which no figure can draw."""
     return value if math.isfinite(value) else None
-
-
-def band(value: Spread) -> tuple[float | None, float | None]:
-    """One standard deviation below and above the mean; None where there is none."""
-    if not (math.isfinite(value.mean) and math.isfinite(value.std)):
-        return None, None
-    return value.mean - value.std, value.mean + value.std
 
 
 def say_ends(lines: Sequence[Series]) -> str:

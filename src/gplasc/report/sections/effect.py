@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.chart import Chart, Series
+from gplasc.report.chart import Chart
 from gplasc.report.groups import Group, Panel, show_value, varying_settings
+from gplasc.report.lines import spread_series
 from gplasc.report.section import Block, Section, Subsection
-from gplasc.report.wording import band, cut_words, file_name, known
+from gplasc.report.wording import cut_words, file_name
 
 
 def settings_effect(panels: Sequence[Panel]) -> Section | None:
@@ -79,20 +80,11 @@ def _effect_chart(
 ) -> Chart:
     lines = []
     for index, (label, groups) in enumerate(slices):
-        points = [(float(g.settings[name]), g.spread(scenario, "final_accuracy")) for g in groups]
-        bands = [band(s) for _, s in points]
-        lines.append(
-            Series(
-                label,
-                tuple(x for x, _ in points),
-                tuple(known(s.mean) for _, s in points),
-                low=tuple(low for low, _ in bands),
-                high=tuple(high for _, high in bands),
-                color=index,
-            )
-        )
-    places = [x for line in lines for x in line.x if isinstance(x, (int, float))]
-    wide = min(places) > 0 and max(places) / min(places) > 30
+        places = [float(g.settings[name]) for g in groups]
+        spreads = [g.spread(scenario, "final_accuracy") for g in groups]
+        lines.append(spread_series(label, places, spreads, index))
+    values = [float(g.settings[name]) for _, groups in slices for g in groups]
+    wide = min(values) > 0 and max(values) / min(values) > 30
     words = []
     for line in lines:
         pairs = [(y, x) for x, y in zip(line.x, line.y, strict=True) if y is not None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.chart import Chart, Guide, Series
+from gplasc.report.chart import Chart, Guide
 from gplasc.report.groups import Panel
-from gplasc.report.lines import ROWS, drawn_groups, folded
+from gplasc.report.lines import ROWS, drawn_groups, folded, spread_series
 from gplasc.report.section import Section, Subsection
-from gplasc.report.wording import band, known, mark_difference, say_values, show_spread
+from gplasc.report.wording import mark_difference, say_values, show_spread
 from gplasc.results.table import Marked, Table
 
 
@@ -21,25 +21,15 @@ def forgetting(panels: Sequence[Panel]) -> Section | None:
             continue
         shown = drawn_groups(panel, ROWS)
         labels = tuple(g.label for g in shown)
-        series = []
-        for index, (scenario, title) in enumerate(SCENARIOS.items()):
-            found = [g.spread(scenario, "forgetting") for g in shown]
-            bands = [band(s) for s in found]
-            series.append(
-                Series(
-                    title,
-                    labels,
-                    tuple(known(s.mean) for s in found),
-                    low=tuple(low for low, _ in bands),
-                    high=tuple(high for _, high in bands),
-                    color=index,
-                )
-            )
+        series = tuple(
+            spread_series(title, labels, [g.spread(scenario, "forgetting") for g in shown], index)
+            for index, (scenario, title) in enumerate(SCENARIOS.items())
+        )
         chart = Chart(
             "Forgetting after the last task",
             "",
             "percentage points",
-            tuple(series),
+            series,
             f"Class-IL forgetting in points: {say_values(zip(labels, series[0].y, strict=True))}.",
             kind="interval",
             guides=(Guide(0.0),),
@@ -48,17 +38,12 @@ def forgetting(panels: Sequence[Panel]) -> Section | None:
         rows = []
         for group in panel.groups:
             row: list[str | Marked] = [group.label]
-            comparison = panel.comparison(group)
             for scenario in SCENARIOS:
                 row += [
                     show_spread(group.spread(scenario, m))
                     for m in ("forgetting", "forgetting_nonnegative", "backward_transfer")
                 ]
-                row.append(
-                    mark_difference(comparison.difference(scenario, "forgetting"), more_is_better=False)
-                    if comparison
-                    else Marked("–", "muted")
-                )
+                row.append(mark_difference(panel.gain(group, scenario, "forgetting"), more_is_better=False))
             rows.append(tuple(row))
         names = ("forgetting", "never below 0", "backward transfer", "change by plug-in")
         table = Table(

@@ -61,25 +61,21 @@ def summary_table(panel: Panel) -> Table:
     for title in SCENARIOS.values():
         columns += [f"{title} accuracy", *([f"{title} gain"] if has_gain else [])]
     columns += ["class-IL average incremental", "class-IL forgetting", "task-IL forgetting"]
-    best = {}
-    for scenario in SCENARIOS:
-        # Learning all tasks at once is the upper bound, not a contestant.
-        means = [g.spread(scenario, "final_accuracy").mean for g in panel.groups if g.method != "joint"]
-        best[scenario] = max(finite(means), default=math.nan)
+    best = {
+        scenario: max(
+            finite(g.spread(scenario, "final_accuracy").mean for g in panel.contestants), default=math.nan
+        )
+        for scenario in SCENARIOS
+    }
     rows = []
     for group in panel.groups:
         row: list[str | Marked] = [group.label, str(len(group.records))]
-        comparison = panel.comparison(group)
         for scenario in SCENARIOS:
             value = group.spread(scenario, "final_accuracy")
-            is_best = value.mean == best[scenario] and len(panel.groups) > 1 and group.method != "joint"
+            is_best = value.mean == best[scenario] and len(panel.groups) > 1 and group in panel.contestants
             row.append(Marked(show_spread(value), "best" if is_best else ""))
             if has_gain:
-                row.append(
-                    mark_difference(comparison.difference(scenario, "final_accuracy"))
-                    if comparison
-                    else Marked("–", "muted")
-                )
+                row.append(mark_difference(panel.gain(group, scenario, "final_accuracy")))
         row.append(show_spread(group.spread("class_il", "average_incremental_accuracy")))
         row += [show_spread(group.spread(scenario, "forgetting")) for scenario in SCENARIOS]
         rows.append(tuple(row))

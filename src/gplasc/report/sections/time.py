@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gplasc.report.chart import Chart, Series
-from gplasc.report.groups import Panel, phase_seconds
+from gplasc.report.groups import Group, Panel, phase_seconds
 from gplasc.report.lines import ROWS, drawn_groups, folded
 from gplasc.report.section import Section, Subsection
 from gplasc.report.wording import known, say_values, show_spread
-from gplasc.results.aggregate import spread
+from gplasc.results.aggregate import Spread, spread
 from gplasc.results.table import Marked, Table
+
+
+def _seconds(group: Group, phase: str) -> Spread:
+    return spread([phase_seconds(record).get(phase, 0.0) for record in group.records])
 
 
 def time(panels: Sequence[Panel]) -> Section | None:
@@ -22,12 +26,11 @@ def time(panels: Sequence[Panel]) -> Section | None:
             continue
         shown = drawn_groups(panel, ROWS)
         labels = tuple(g.label for g in shown)
-        rows, series = [], []
-        for index, name in enumerate(names):
-            means = tuple(
-                known(spread([phase_seconds(r).get(name, 0.0) for r in g.records]).mean) for g in shown
-            )
-            series.append(Series(name, labels, means, color=index))
+        rows = []
+        series = tuple(
+            Series(name, labels, tuple(known(_seconds(g, name).mean) for g in shown), color=index)
+            for index, name in enumerate(names)
+        )
         for group in panel.groups:
             comparison = panel.comparison(group)
             cost = comparison.overhead() if comparison else None
@@ -38,10 +41,7 @@ def time(panels: Sequence[Panel]) -> Section | None:
             rows.append(
                 (
                     group.label,
-                    *(
-                        show_spread(spread([phase_seconds(r).get(n, 0.0) for r in group.records]))
-                        for n in names
-                    ),
+                    *(show_spread(_seconds(group, name)) for name in names),
                     show_spread(spread(per_task)),
                     f"× {show_spread(cost)}" if cost and cost.count else Marked("–", "muted"),
                 )
@@ -51,7 +51,7 @@ def time(panels: Sequence[Panel]) -> Section | None:
             "Seconds per run by phase",
             "",
             "seconds",
-            tuple(series),
+            series,
             f"Seconds in all: {say_values(zip(labels, totals, strict=True))}.",
             kind="stack",
             name="time",

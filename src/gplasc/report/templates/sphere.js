@@ -42,7 +42,7 @@
     for (let i = 0; i < 6; i++) grid.push(ring(east[i * 15 / 2 | 0], Math.PI / 2));
 
     function draw() {
-      const css = getComputedStyle(canvas), color = (name) => name[0] === "#" ? name : css.getPropertyValue("--" + name);
+      const css = getComputedStyle(canvas), color = (name) => name.startsWith("#") ? name : css.getPropertyValue(name.replace(/^var\(|\)$/g, ""));
       const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth || 340;
       canvas.width = canvas.height = width * ratio;
       size = 0.455 * width;
@@ -59,8 +59,8 @@
       const [current, row] = moments[slider ? +slider.value : moments.length - 1];
       for (const side of [-1, 1]) {
         const front = side > 0;
-        if (front) { ink("card", 0.45, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.fill(); }
-        for (const arc of grid) line(arc, side, "soft", front ? 0.35 : 0.15, 0.6);
+        if (front) { ink("--card", 0.45, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.fill(); }
+        for (const arc of grid) line(arc, side, "--soft", front ? 0.35 : 0.15, 0.6);
         tasks.forEach(function (task, index) {
           if (task.cap) {
             trace(outline(seen(task.cap.slice(0, 3)), task.cap[3], side));
@@ -83,13 +83,13 @@
             pen.font = "600 13px system-ui, sans-serif"; pen.textAlign = "center"; pen.textBaseline = "middle";
             const far = Math.hypot(p[0], p[1]), way = far > 0.01 ? [p[0] / far, p[1] / far] : [0, 1]; // beside its mark, outward
             const x = p[0] * size + 13 * way[0], y = -p[1] * size - 13 * way[1];
-            ink("card", front ? 0.9 : 0.4, 1); pen.lineWidth = 3; pen.strokeText(task.mark, x, y);
-            ink("ink", front ? 1 : 0.5, 1); pen.fillText(task.mark, x, y);
+            ink("--card", front ? 0.9 : 0.4, 1); pen.lineWidth = 3; pen.strokeText(task.mark, x, y);
+            ink("--ink", front ? 1 : 0.5, 1); pen.fillText(task.mark, x, y);
             pen.restore();
           }
         });
       }
-      ink("soft", 0.8, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.stroke();
+      ink("--soft", 0.8, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.stroke();
       canvas.dataset.drawn = "true";
     }
 
