@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gplasc.report.chart import Series
 from gplasc.report.groups import Group, Panel
+from gplasc.report.section import Block, Section, Subsection
 from gplasc.report.wording import known
 from gplasc.results.aggregate import Spread
 
@@ -60,13 +61,37 @@ def drawn_groups(panel: Panel, limit: int) -> tuple[Group, ...]:
     return tuple(group for group in panel.groups if any(group is chosen for chosen in best))
 
 
-def say_limit(panel: Panel, limit: int) -> str:
-    """What a subsection must say when its figures do not show all groups."""
-    if len(panel.groups) <= limit:
+def say_limit(panel: Panel) -> str:
+    """What a subsection must say when its figures do not show all lines."""
+    if len(panel.groups) <= LINES:
         return ""
-    return f"Figures show the {limit} best of {len(panel.groups)} in class-IL accuracy; tables have all."
+    return f"Figures show the {LINES} best of {len(panel.groups)} in class-IL accuracy; tables have all."
 
 
-def folded(panels: Sequence[Panel]) -> bool:
-    """Whether there are so many panels that their subsections had better be opened one at a time."""
-    return len(panels) > 4
+def panel_section(
+    title: str,
+    text: str,
+    panels: Sequence[Panel],
+    make: Callable[[Panel], Sequence[Block]],
+    *,
+    remark: Callable[[Panel], str] | None = None,
+    fold_above: float = 4,
+    notes: Sequence[str] = (),
+) -> Section | None:
+    """A section with a subsection for every panel that has blocks; None without any.
+
+    Args:
+        title: Heading.
+        text: Explanation.
+        panels: All panels of the report.
+        make: Returns the blocks of a panel.
+        remark: Returns the text of a panel, after its blocks were made.
+        fold_above: With more panels than this their subsections are folded.
+        notes: Notes of the section.
+    """
+    parts = tuple(
+        Subsection(p.title, tuple(blocks), remark(p) if remark else "", len(panels) > fold_above, p.name)
+        for p in panels
+        if (blocks := make(p))
+    )
+    return Section(title, text=text, parts=parts, notes=tuple(dict.fromkeys(notes))) if parts else None

@@ -245,13 +245,7 @@ def draw_sphere(axes: Axes, panel: SpherePanel) -> None:
     disk = Circle((0, 0), 1.0, facecolor="none", edgecolor="none", zorder=0)
     axes.add_patch(disk)
     ball = axes.imshow(
-        _shading(),
-        cmap="gray",
-        vmin=0,
-        vmax=1,
-        origin="lower",
-        extent=(-1, 1, -1, 1),
-        interpolation="none",
+        _shading(), cmap="gray", vmin=0, vmax=1, origin="lower", extent=(-1, 1, -1, 1), interpolation="none"
     )
     ball.set_clip_path(disk)
     axes.set_xlim(-1.06, 1.06)

@@ -12,8 +12,8 @@ from gplasc.report import style
 from gplasc.report.chart import Chart, Guide
 from gplasc.report.groups import Panel, finite
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.lines import LINES, drawn_groups, folded, group_line, line_styles, say_limit
-from gplasc.report.section import Block, Section, Subsection
+from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, panel_section, say_limit
+from gplasc.report.section import Block, Section
 from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures
 from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import spread
@@ -21,7 +21,7 @@ from gplasc.results.aggregate import spread
 COSINE_CELLS = 5_000
 """Entries of cosine matrices that the page shows at most."""
 SPHERES = 4
-"""Spheres to turn: browsers allow a page about sixteen of them."""
+"""Spheres in a page at most."""
 
 
 def _pair_mean(matrix: Sequence[Sequence[float]]) -> float | None:
@@ -63,69 +63,60 @@ _NO_PAIRS = (
 
 def geometry(panels: Sequence[Panel]) -> Section | None:
     """Where the tasks lie on the sphere, over the course of learning."""
-    parts = []
+    blocks: dict[str, list[Block]] = {}
     notes: list[str] = []
     spheres, room = 0, COSINE_CELLS
     for panel in panels:
-        styles = line_styles(panel)
-        charts: list[Block] = []
-        for name, title, label, reduce in _DIAGNOSES:
-            lines = []
-            for group in drawn_groups(panel, LINES):
-                points = []
-                for after in range(group.num_tasks):
-                    values = finite(reduce(v) for v in group.geometry(after, name))
-                    if values:
-                        points.append((float(after + 1), spread(values)))
-                if points:
-                    lines.append(group_line(group, points, styles))
-            tasks = max(group.num_tasks for group in panel.groups)
-            guides: tuple[Guide, ...] = ()
-            if name == "center_cosines" and tasks > 1:
-                guides = (
-                    Guide(
-                        -1 / (tasks - 1), f"simplex ETF, −1/(T−1) = {-1 / (tasks - 1):.2f}".replace("-", "−")
-                    ),
-                )
-            if name == "vertex_cosine":
-                guides = (Guide(1.0, "at the vertex"),)
-            chart = Chart(
-                title,
-                "tasks learned",
-                label,
-                tuple(lines),
-                f"After the last task: {say_ends(lines)}.",
-                guides=guides,
-                name=f"geometry-{file_name(name)}",
-            )
-            if name == "pairs_below_threshold" and not any(y for line in lines for y in line.y):
-                notes += [_NO_PAIRS] if lines else []
-            elif chart.drawable:
-                charts.append(chart)
-        if not charts:
-            continue
-        if spheres < SPHERES:
-            found = _spheres(panel)
-            charts += found
-            spheres += len(found)
-        maps = _cosine_maps(panel, room)
-        charts += maps
+        charts = _charts(panel, notes)
+        found = _spheres(panel) if charts and spheres < SPHERES else []
+        maps = _cosine_maps(panel, room) if charts else []
+        spheres += len(found)
         room -= sum(len(heat.rows) * len(heat.columns) for heat in maps) // 2
-        parts.append(
-            Subsection(panel.title, tuple(charts), say_limit(panel, LINES), folded(panels), panel.name)
-        )
-    if not parts:
-        return None
-    return Section(
+        blocks[panel.name] = [*charts, *found, *maps]
+    return panel_section(
         "Geometry of the features",
-        text="From the unit-length features of the test images: the center of a task is the mean of its class means, "
+        "From the unit-length features of the test images: the center of a task is the mean of its class means, "
         "its radius their root mean square distance from it. T centers cannot all be farther apart than the corners of "
-        "a simplex, whose cosines are −1/(T−1). Drift is how far the class means of past "
-        "tasks have moved since they were learned. Classes of a task whose cosine is below the plug-in's threshold k "
-        "are farther apart than the region allows, and the range term acts on them.",
-        parts=tuple(parts),
-        notes=tuple(dict.fromkeys(notes)),
+        "a simplex, whose cosines are −1/(T−1). Drift is how far the class means of past tasks have moved since they "
+        "were learned. Classes of a task whose cosine is below the plug-in's threshold k are farther apart than the "
+        "region allows, and the range term acts on them.",
+        panels,
+        lambda panel: blocks[panel.name],
+        remark=say_limit,
+        notes=notes,
     )
+
+
+def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
+    """A chart for every diagnosis that has numbers; a diagnosis that is 0 everywhere becomes a note."""
+    styles = line_styles(panel)
+    tasks = max(group.num_tasks for group in panel.groups)
+    guides = {"vertex_cosine": (Guide(1.0, "at the vertex"),)}
+    if tasks > 1:
+        simplex = -1 / (tasks - 1)
+        guides["center_cosines"] = (Guide(simplex, f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"),)
+    charts = []
+    for name, title, label, reduce in _DIAGNOSES:
+        lines = []
+        for group in drawn_groups(panel, LINES):
+            found = [finite(map(reduce, group.geometry(after, name))) for after in range(group.num_tasks)]
+            points = [(float(after), spread(values)) for after, values in enumerate(found, 1) if values]
+            lines += [group_line(group, points, styles)] if points else []
+        words = f"After the last task: {say_ends(lines)}."
+        chart = Chart(
+            title,
+            "tasks learned",
+            label,
+            tuple(lines),
+            words,
+            guides=guides.get(name, ()),
+            name=f"geometry-{file_name(name)}",
+        )
+        if name == "pairs_below_threshold" and not any(y for line in lines for y in line.y):
+            notes += [_NO_PAIRS] if lines else []
+        elif chart.drawable:
+            charts.append(chart)
+    return charts
 
 
 def _spheres(panel: Panel) -> list[SpherePanel]:

@@ -44,9 +44,7 @@ def settings(panels: Sequence[Panel]) -> Section:
     if shared:
         parts.append(
             Subsection(
-                "Shared by all runs",
-                (Table("Settings shared by all runs", _SETTINGS, shared),),
-                folded=True,
+                "Shared by all runs", (Table("Settings shared by all runs", _SETTINGS, shared),), folded=True
             )
         )
     if len(groups) > 1:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.reference import Published, lookup, tables
 from gplasc.report.groups import METRICS, Comparison, Group, Panel
-from gplasc.report.section import Section, Subsection
+from gplasc.report.lines import panel_section
+from gplasc.report.section import Section
 from gplasc.report.wording import scale_note, show_difference, show_spread, signed
 from gplasc.results.table import Column, Marked, Table
 
@@ -106,20 +107,14 @@ def _row(
 
 def against_paper(panels: Sequence[Panel]) -> Section | None:
     """Ours beside the published numbers, where there are any."""
-    parts, notes = [], []
-    for panel in panels:
-        found = paper_table(panel)
-        if found is not None:
-            table, remarks = found
-            parts.append(Subsection(panel.title, (table,), folder=panel.name))
-            notes += [remark for remark in remarks if remark not in notes]
-    if not parts:
-        return None
-    return Section(
+    found = {panel.name: paper_table(panel) for panel in panels}
+    return panel_section(
         "Beside the paper",
-        text="Published numbers are those of the full protocol. A difference is given only where ours was measured at "
+        "Published numbers are those of the full protocol. A difference is given only where ours was measured at "
         "paper scale too; elsewhere the two stand side by side to compare the order of methods and the sign of gains, "
         "and are no reproduction.",
-        parts=tuple(parts),
-        notes=tuple(notes),
+        panels,
+        lambda panel: [pair[0]] if (pair := found[panel.name]) else [],
+        fold_above=math.inf,
+        notes=[remark for pair in found.values() if pair for remark in pair[1]],
     )
