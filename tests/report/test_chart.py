@@ -1,57 +1,98 @@
-import json
 import math
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from gplasc.report import style
-from gplasc.report.chart import Chart, Guide, HeatMap, Picture, Series
-from gplasc.report.page import script_json
+from gplasc.report.chart import Chart, Guide, Series, legend, nice_ticks, share_legend
+from gplasc.report.drawing import MARKS, Drawing
+from gplasc.report.heatmap import HeatMap
+from gplasc.report.picture import Picture
 
-KINDS = ("line", "bar", "stack", "interval")
+KINDS = ("line", "stack", "interval")
 
 
 def chart(kind: str = "line", **more: object) -> Chart:
     x = (1.0, 2.0, 3.0) if kind == "line" else ("a", "b $x$", "<c>")
     series = (
         Series("first", x, (1.0, math.nan, 3.0), low=(0.5, math.nan, None), high=(2.0, 2.0, 4.0)),
-        Series("a <b> $c$", x[:2], (2.0, None), color=9, open=True),
+        Series("a <b> $c$", x[:2], (2.0, None), color=9, hollow=True),
     )
-    return Chart("title", "place", "value", series, "words", kind=kind, guides=(Guide(-5.0, "low"),), **more)
+    return Chart("title", "place", "value", series, "words", kind=kind, guides=(Guide(-5.0, "low"),), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plotly_gets_plain_json_and_no_markup(kind: str) -> None:
-    figure = json.loads(script_json(chart(kind).to_plotly()))
-    first, second = figure["data"]
-    values = "x" if kind in ("interval", "stack") else "y"
-    assert first[values] == [1.0, None, 3.0]
-    assert second["name"] == "a &lt;b&gt; $c$"
-    error = first["error_x" if kind == "interval" else "error_y"]
-    assert error["array"] == [1.0, None, None]
-    assert error["arrayminus"] == [0.5, None, None]
+def test_page_and_file_show_the_same_and_no_markup(kind: str, tmp_path: Path) -> None:
+    inline = chart(kind).to_html()
+    assert "<b>" not in inline
+    assert "a &lt;b&gt; $c$" in inline
+    assert "var(--c0)" in inline
+    assert "nan" not in inline
+    paths = chart(kind).write(tmp_path / kind)
+    assert [path.suffix for path in paths] == [".svg", ".pdf"]
+    text = paths[0].read_text(encoding="utf-8")
+    assert "var(" not in text  # other programs than browsers read it
+    assert style.COLORS["c0"] in text
+    assert ">a &lt;b&gt; $c$</text>" in text  # the legend
+    assert paths[1].read_bytes().startswith(b"%PDF")
+    assert text.count("<path") >= inline.split("<figcaption>")[0].count("<path") - 4
 
 
-def test_a_guide_is_inside_the_range() -> None:
-    low, high = chart().to_plotly()["layout"]["yaxis"]["range"]
-    assert low < -5 < 4 < high
-    assert chart(y_range=(0.0, 9.0)).to_plotly()["layout"]["yaxis"]["range"] == [0, 9]
+def marks(drawing: Drawing, series: str) -> list[tuple[float, float]]:
+    group = re.search(rf'<g data-series="{series}">(.*?)</g>', drawing.to_svg())
+    assert group is not None
+    return [
+        (float(x), float(y)) for x, y in re.findall(r"M([\d.]+) ([\d.]+)" + re.escape(MARKS[0]), group[1])
+    ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_print_shows_every_series(kind: str, tmp_path: Path) -> None:
-    with style.paper_style():
-        figure = chart(kind).to_matplotlib()
-        (path,) = style.save_figure(figure, tmp_path / kind, (".svg",))
-    legend = figure.axes[0].get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["first", r"a <b> \$c\$"]
-    assert path.stat().st_size > 1000
+def test_values_keep_their_order_and_proportion() -> None:
+    values = (60.0, 80.0, 65.0)
+    line = Chart("t", "x", "y", (Series("s", (1.0, 2.0, 4.0), values),), "")
+    (x1, y1), (x2, y2), (x3, y3) = marks(line.draw(), "s")
+    assert (y1 - y3) / (y1 - y2) == pytest.approx(5 / 20, abs=0.01)  # y runs downward
+    assert (x3 - x1) / (x2 - x1) == pytest.approx(3, abs=0.02)
+    logarithmic = Chart("t", "x", "y", (Series("s", (1.0, 10.0, 100.0), values),), "", log_x=True)
+    (x1, _), (x2, _), (x3, _) = marks(logarithmic.draw(), "s")
+    assert x3 - x2 == pytest.approx(x2 - x1, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("values", "start"), [((61.0, 64.5), "60"), ((88.0, 99.9), "86"), ((1.0, 90.0), None)]
+)
+def test_an_axis_of_accuracies_starts_where_the_data_is_and_says_so(
+    values: tuple[float, float], start: str | None
+) -> None:
+    svg = Chart("t", "x", "accuracy, percent", (Series("s", (1.0, 2.0), values),), "").draw().to_svg()
+    assert ("axis starts at" in svg) == (start is not None)
+    if start is not None:
+        assert f"accuracy, percent; axis starts at {start}<" in svg
+        assert f">{start}</text>" in svg
+
+
+def test_a_guide_is_inside_the_drawing() -> None:
+    drawing = chart().draw()
+    height = drawing.height
+    found = re.search(r'stroke="var\(--structure\)"[^>]*d="M[\d.]+ ([\d.]+)L', drawing.to_svg())
+    assert found is not None
+    assert 0 < float(found[1]) < height
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 100), (61.2, 63.9), (-0.31, 0.07), (0, 1e-6), (12345, 99999)])
+def test_ticks_are_round_and_inside(low: float, high: float) -> None:
+    ticks = nice_ticks(low, high)
+    assert 3 <= len(ticks) <= 11
+    assert low - 1e-9 <= ticks[0] < ticks[-1] <= high + 1e-9
+    steps = {round((b - a) / (ticks[1] - ticks[0]), 6) for a, b in pairwise(ticks)}
+    assert steps == {1.0}
 
 
 def test_numbers_of_a_chart_as_a_table() -> None:
     table = chart().table()
     assert table.columns == ("place", "first", "a <b> $c$")
-    assert [row[1:] for row in table.rows] == [("1 [0.5, 2]", "2"), ("–", "–"), ("3", "")]
+    assert [row[1:] for row in table.rows] == [["1 [0.5, 2]", "2"], ["–", "–"], ["3", ""]]
 
 
 def test_nothing_to_draw_is_noticed() -> None:
@@ -64,24 +105,35 @@ def test_series_need_as_many_values_as_places() -> None:
         Series("s", (1.0, 2.0), (1.0,))
 
 
+def test_one_legend_serves_charts_that_agree() -> None:
+    first, second = chart(), chart()
+    assert share_legend([first, second])
+    assert legend([first, second]).count("<button") == 2
+    other = Chart("t", "x", "y", (Series("another", (1.0,), (1.0,)),), "")
+    assert not share_legend([first, other])  # one look, two names
+    assert legend([other]) == ""
+
+
 def test_repeated_colors_have_other_markers() -> None:
     looks = [(style.color(i), style.marker(i)) for i in range(3 * len(style.PALETTE))]
     assert len(set(looks)) == len(looks)
 
 
-def test_heat_map_cells_carry_text_strength_and_sign(tmp_path: Path) -> None:
-    heat = HeatMap(
-        "t", ("1", "2"), ("1", "2"), ((0.5, None), (-2.0, math.nan)), top=1.0, signed=True, digits=2
-    )
-    assert heat.cells() == [[("0.50", 50, False), ("", 0, False)], [("-2.00", 100, True), ("", 0, False)]]
-    with style.paper_style():
-        figure = heat.to_matplotlib()
-    assert [t.get_text() for t in figure.axes[0].texts if t.get_text()] == ["0.50", "-2.00"]
+def test_heat_map_cells_carry_text_and_shade(tmp_path: Path) -> None:
+    heat = HeatMap("t <i>", ("1", "2"), ("1", "2"), ((0.5, None), (-2.0, math.nan)), digits=2)
+    assert heat.cells() == [[("0.50", 0.5), ("", 0.0)], [("−2.00", -1.0), ("", 0.0)]]
+    assert '<td class="n" style="--v:1">−2.00</td>' in heat.to_html()
+    assert "<i>" not in heat.to_html()
+    svg, pdf = heat.write(tmp_path / "heat")
+    assert ">−2.00</text>" in svg.read_text(encoding="utf-8")
+    assert pdf.read_bytes().startswith(b"%PDF")
     with pytest.raises(ValueError, match="1 x 2"):
         HeatMap("t", ("1",), ("1", "2"), ((1.0,),))
 
 
 def test_picture_becomes_svg() -> None:
     with style.paper_style():
-        picture = Picture("t", chart().to_matplotlib(), "what it shows")
-    assert b"<svg" in picture.to_svg()
+        from matplotlib.figure import Figure
+
+        picture = Picture("t", Figure(figsize=(1, 1)), "what it shows")
+    assert 'src="data:image/svg+xml;base64,' in picture.to_html()

@@ -1,4 +1,7 @@
+import json
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +14,11 @@ from gplasc.report.sphere import (
     Cap,
     SpherePanel,
     TaskFeatures,
-    _cap_grid,
-    _mesh,
     camera,
     cap_boundary,
     cap_outline,
     sphere_figure,
     sphere_page,
-    sphere_scene,
 )
 
 VIEWS = [np.array(view) for view in ([0.0, 0.0, 1.0], [1.0, 0.4, 0.2], [-0.3, 0.9, -0.5])]
@@ -113,16 +113,21 @@ def test_figure_has_a_ball_for_each_panel_and_is_the_same_twice(tmp_path: Path) 
     assert written[0] == written[1]
 
 
-def test_scene_plays_the_tasks_one_after_the_other() -> None:
-    scene = sphere_scene(panel(2))
-    assert len(scene.frames) == 2 * 3
-    points_of_second = [len(frame.data[2].x) for frame in scene.frames]
-    assert points_of_second == [0, 0, 0, 12, 12, 12]
-    # The first task keeps its place while the second is learned.
-    still = [np.asarray(frame.data[0].x) for frame in scene.frames[2:]]
-    assert all(np.array_equal(x, still[0]) for x in still)
-    last = np.stack([np.asarray(scene.frames[-1].data[2][axis]) for axis in "xyz"], axis=1)
-    assert np.allclose(np.linalg.norm(last, axis=1), 1.01, atol=1e-5)
+def test_the_page_gets_every_step_as_thousandths() -> None:
+    shown = panel(2)
+    found = re.search(r'<script type="application/json">(.*?)</script>', shown.to_html())
+    assert found is not None
+    data = json.loads(found[1])
+    for task, sent in zip(shown.tasks, data["tasks"], strict=True):
+        assert np.allclose(
+            np.array(sent["history"]).reshape(task.history.shape) / 1000, task.history, atol=6e-4
+        )
+        assert sent["labels"] == task.labels.tolist()
+    assert data["tasks"][0]["cap"] == pytest.approx([1.0, 0.0, 0.0, 0.5])
+    assert data["tasks"][1]["cap"] is None
+    assert 'max="5"' in shown.to_html()  # two tasks, three moments each
+    still = replace(shown, tasks=tuple(replace(t, history=t.history[-1:]) for t in shown.tasks))
+    assert "<input" not in still.to_html()
 
 
 def test_page_is_self_contained_and_escapes_text() -> None:
@@ -131,26 +136,15 @@ def test_page_is_self_contained_and_escapes_text() -> None:
     assert "x &lt; y" in page
     assert "a &lt;title&gt;" in page
     assert "first<br>second" in page
-    assert page.count('id="sphere-') == 2
+    assert page.count("<canvas") == 2
     assert 'src="http' not in page
-    assert len(page) > 3_000_000  # plotly itself is inside, once
-    assert len(page) < 8_000_000
+    assert len(page) < 60_000
 
 
-@pytest.mark.parametrize("missing", ["plotly", "matplotlib"])
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
 def test_missing_drawing_package_is_named_with_its_extra(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(UserError, match=r"pip install 'gplasc\[report\]'"):
-        style.require("matplotlib", "plotly")
-
-
-def test_mesh_covers_its_grid_without_gaps() -> None:
-    """The areas of all triangles add up to the area of the cap, and no triangle reaches past the grid."""
-    cap = Cap(unit([0.3, -0.2, 0.9]), 0.4)
-    mesh = _mesh(_cap_grid(cap, rings=40, count=200))
-    points = np.stack([mesh[axis] for axis in "xyz"], axis=1).astype(float)
-    a, b, c = (points[mesh[corner]] for corner in "ijk")
-    area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
-    assert area == pytest.approx(2 * np.pi * (1 - np.cos(0.4)), rel=1e-3)
+        style.require("matplotlib", "jinja2")

@@ -1,38 +1,35 @@
-"""A figure said once and drawn twice: plotly in the page, matplotlib for SVG and PDF."""
+"""Charts: lines over tasks or settings, intervals, and stacked bars, drawn once for the page and for files."""
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Literal
 
 from gplasc.report import style
-from gplasc.report.table import Table
+from gplasc.report.drawing import Drawing
+from gplasc.results.table import Table, html_text
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Value = float | None
-_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+Number = float | None
+_WIDTH = 380.0
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or the bars of one color: y over x, with one error either way or none.
+    """One line, or the marks or bars of one color: y over x, with the ends of an error bar or none.
 
-    Color and marker come from `color`; an open series (a base) is dashed with hollow markers.
+    Color and mark come from `color`; a hollow series (a base) is dashed with open marks.
     """
 
     name: str
     x: tuple[float | str, ...]
-    y: tuple[Value, ...]
-    low: tuple[Value, ...] | None = None
-    high: tuple[Value, ...] | None = None
+    y: tuple[Number, ...]
+    low: tuple[Number, ...] | None = None
+    high: tuple[Number, ...] | None = None
     color: int = 0
-    open: bool = False
+    hollow: bool = False
 
     def __post_init__(self) -> None:
         for values in (self.y, self.low, self.high):
@@ -41,21 +38,44 @@ class Series:
                     f"the series {self.name!r} has {len(self.x)} places and {len(values)} values"
                 )
 
+    def points(self) -> list[tuple[float | str, float, float | None, float | None]]:
+        """Place, value and both ends of the error bar of every finite value; no ends where one is missing."""
+        none = (None,) * len(self.x)
+        found: list[tuple[float | str, float, float | None, float | None]] = []
+        for x, y, low, high in zip(self.x, self.y, self.low or none, self.high or none, strict=True):
+            if y is not None and math.isfinite(y):
+                known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
+                found.append((x, y, low, high) if known else (x, y, None, None))
+        return found
+
+    @property
+    def look(self) -> tuple[int, bool]:
+        """What tells the series from others in a figure."""
+        return self.color, self.hollow
+
 
 @dataclass(frozen=True)
 class Guide:
-    """A line at a height that theory or convention gives."""
+    """A line at a value that theory or convention gives; "" leaves out its label."""
 
-    y: float
-    label: str
+    value: float
+    label: str = ""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over tasks or settings, bars beside or on top of each other, or intervals.
+    """A figure of series.
 
-    kind: "line"; "bar" (beside each other); "stack"; "interval" (y is on the horizontal axis, x names the rows).
-    summary: what the figure says, in words, for those who cannot see it.
+    Args:
+        title: Heading.
+        x_label: What the places are.
+        y_label: What the values are.
+        series: What is drawn.
+        summary: What the figure says, in words, for those who cannot see it.
+        kind: "line"; or, with a row for each place and values along the horizontal axis, "interval" or "stack".
+        guides: Values to compare with; always inside the range that is shown.
+        log_x: Whether the places of lines are spaced by their logarithm.
+        name: Stem of the file when the figure is written to disk.
     """
 
     title: str
@@ -63,433 +83,245 @@ class Chart:
     y_label: str
     series: tuple[Series, ...]
     summary: str
-    kind: Literal["line", "bar", "stack", "interval"] = "line"
+    kind: Literal["line", "interval", "stack"] = "line"
     guides: tuple[Guide, ...] = ()
-    y_range: tuple[float, float] | None = None
     log_x: bool = False
     name: str = ""
-    """Stem of the file when the figure is written beside the page."""
 
     @property
     def drawable(self) -> bool:
         """Whether there is any number to draw."""
-        return any(_is_number(v) for series in self.series for v in series.y)
-
-    @property
-    def height(self) -> int:
-        """Pixels in the page: rows of intervals and entries of the legend need room."""
-        if self.flat:
-            return 84 + 34 * max((len(s.x) for s in self.series), default=1)
-        return 290
-
-    @property
-    def flat(self) -> bool:
-        """Whether the values run along the horizontal axis, so that names of rows have room."""
-        return self.kind in ("interval", "stack")
-
-    def value_range(self) -> tuple[float, float] | None:
-        """The range of the values' axis where it must be given: as asked for, or wide enough for the guides."""
-        if self.y_range or not self.guides or self.kind in ("bar", "stack"):
-            return self.y_range
-        shown = [guide.y for guide in self.guides]
-        for series in self.series:
-            shown += [v for v in (*series.y, *(series.low or ()), *(series.high or ())) if v is not None]
-        shown = [v for v in shown if math.isfinite(v)]
-        room = 0.06 * ((max(shown) - min(shown)) or 1.0)
-        # A guide's name stands above it.
-        return min(shown) - room, max(shown) + (1 if self.flat else 2) * room
+        return any(series.points() for series in self.series)
 
     def table(self) -> Table:
-        """The numbers of the figure."""
-        places = list(dict.fromkeys(x for series in self.series for x in series.x))
+        """Return the numbers of the figure."""
         rows = []
-        for place in places:
+        for place in self._places():
             row = [f"{place:g}" if isinstance(place, (int, float)) else place]
             for series in self.series:
-                at = series.x.index(place) if place in series.x else None
-                row.append("" if at is None else _number(series, at))
-            rows.append(tuple(row))
+                found = [point for point in series.points() if point[0] == place]
+                row.append(_number(found[0]) if found else "–" if place in series.x else "")
+            rows.append(row)
         head = (self.x_label or "row", *(s.name for s in self.series))
-        return Table(f"{self.title}: {self.y_label}", head, tuple(rows))
+        return Table(f"{self.title}: {self.y_label}", head, rows)
 
-    def to_plotly(self) -> dict[str, Any]:
-        """The figure as plotly.js takes it; the page adds the colors of its theme."""
-        traces = [self._trace(series) for series in self.series]
-        flat = self.flat
-        value_axis: dict[str, Any] = {"title": {"text": _text(self.y_label)}, "automargin": True}
-        place_axis: dict[str, Any] = {"title": {"text": _text(self.x_label)}, "automargin": True}
-        value_range = self.value_range()
-        if value_range:
-            value_axis["range"] = list(value_range)
-        words = any(isinstance(x, str) for series in self.series for x in series.x)
-        if words:
-            place_axis["type"] = "category"
-        elif self.log_x:
-            place_axis["type"] = "log"
-        if self.kind == "line" and not self.log_x and not words:
-            places = sorted({float(x) for series in self.series for x in series.x})
-            if len(places) <= 12:
-                place_axis |= {
-                    "tickmode": "array",
-                    "tickvals": places,
-                    "ticktext": [f"{p:g}" for p in places],
-                }
-            if len(places) > 1:
-                edge = 0.04 * (places[-1] - places[0])
-                place_axis["range"] = [places[0] - edge, places[-1] + edge]
-        if flat:
-            place_axis["autorange"] = "reversed"
-        layout: dict[str, Any] = {
-            "xaxis": value_axis if flat else place_axis,
-            "yaxis": place_axis if flat else value_axis,
-            "height": self.height,
-            "showlegend": False,
-            "barmode": "stack" if self.kind == "stack" else "group",
-            "scattermode": "group" if self.kind == "interval" else "overlay",
-            "scattergap": 0.4,
-            "shapes": [self._shape(guide.y, flat) for guide in self.guides],
-            "annotations": [] if flat else [_annotation(guide) for guide in self.guides],
-        }
-        return {"data": traces, "layout": layout}
-
-    def _shape(self, at: float, flat: bool) -> dict[str, Any]:
-        line = {"color": style.STRUCTURE, "width": 1.5, "dash": "dash"}
-        if flat:
-            line = {"color": style.FAINT, "width": 1.5, "dash": "solid"}
-            return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at, "line": line}
-        return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line}
-
-    def _trace(self, series: Series) -> dict[str, Any]:
-        color = style.color(series.color)
-        y = [_round(v) for v in series.y]
-        x = [_text(v) if isinstance(v, str) else v for v in series.x]
-        trace: dict[str, Any] = {"name": _text(series.name), "x": x, "y": y}
-        if series.low is not None and series.high is not None:
-            rows = list(zip(series.y, series.low, series.high, strict=True))
-            # None hides an error bar.
-            error = {
-                "type": "data",
-                "symmetric": False,
-                "array": [_round(h - v) if _all(v, low, h) else None for v, low, h in rows],  # type: ignore[operator]
-                "arrayminus": [_round(v - low) if _all(v, low, h) else None for v, low, h in rows],  # type: ignore[operator]
-                "thickness": 1.3,
-                "width": 4,
-            }
-            trace["error_x" if self.kind == "interval" else "error_y"] = error
-        if self.kind in ("bar", "stack"):
-            trace |= {"type": "bar", "marker": {"color": color}}
-            if series.open:
-                trace["marker"] |= {"pattern": {"shape": "/", "fgcolor": color, "bgcolor": "rgba(0,0,0,0)"}}
-        else:
-            symbol = _SYMBOLS[style.marker_number(series.color)] + ("-open" if series.open else "")
-            trace |= {
-                "type": "scatter",
-                "mode": "markers" if self.kind == "interval" else "lines+markers",
-                "marker": {"color": color, "symbol": symbol, "size": 8},
-                "line": {"color": color, "width": 2, "dash": "dash" if series.open else "solid"},
-            }
-        if self.flat:
-            trace |= {"x": y, "y": x, "orientation": "h"}
-        return trace
-
-    def to_matplotlib(self) -> Figure:
-        """The figure for print; call it in `style.paper_style`."""
-        from matplotlib.figure import Figure
-
-        tall = self.height / 96
-        figure = Figure(figsize=(3.5, min(tall, 8.0)))
-        axes = figure.subplots()
-        axes.set_title(self.title, loc="left")
-        draw = {
-            "line": self._draw_lines,
-            "interval": self._draw_intervals,
-            "stack": self._draw_stack,
-            "bar": self._draw_bars,
-        }
-        draw[self.kind](axes)
-        if self.log_x:
-            axes.set_xscale("log")
-        if len(self.series) > 1:
-            below = -0.55 / figure.get_size_inches()[1]
-            axes.legend(loc="upper left", bbox_to_anchor=(0, below), ncols=2, borderaxespad=0)
-        return figure
-
-    def _draw_lines(self, axes: Axes) -> None:
-        words = any(isinstance(x, str) for series in self.series for x in series.x)
-        for series in self.series:
-            x: Sequence[Any] = series.x
-            y = [math.nan if v is None else v for v in series.y]
-            color = style.color(series.color)
-            axes.errorbar(
-                x,
-                y,
-                yerr=_errors(series),
-                color=color,
-                marker=style.marker(series.color),
-                markersize=4,
-                markerfacecolor=style.PAPER if series.open else color,
-                linestyle="--" if series.open else "-",
-                elinewidth=0.8,
-                capsize=1.5,
-                label=_mathless(series.name),
-            )
-        if not words and not self.log_x:
-            places = sorted({float(x) for series in self.series for x in series.x})
-            if len(places) <= 12:
-                axes.set_xticks(places)
-        for guide in self.guides:
-            axes.axhline(guide.y, color=style.STRUCTURE, linewidth=0.8, linestyle="--")
-            axes.annotate(
-                guide.label,
-                (1, guide.y),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=7,
-                color=style.STRUCTURE,
-            )
-        self._name_axes(axes)
-
-    def _draw_bars(self, axes: Axes) -> None:
-        places = list(dict.fromkeys(x for series in self.series for x in series.x))
-        width = 0.8 / max(len(self.series), 1)
-        for index, series in enumerate(self.series):
-            shift = (index - (len(self.series) - 1) / 2) * width
-            axes.bar(
-                [places.index(x) + shift for x in series.x],
-                [v or 0.0 for v in series.y],
-                width,
-                yerr=_errors(series),
-                error_kw={"elinewidth": 0.8, "capsize": 1.5},
-                **_bar_style(series),
-            )
-        axes.set_xticks(range(len(places)), [_mathless(str(p)) for p in places], rotation=30, ha="right")
-        self._name_axes(axes)
-
-    def _draw_stack(self, axes: Axes) -> None:
-        places = list(dict.fromkeys(x for series in self.series for x in series.x))
-        ground = [0.0] * len(places)
-        for series in self.series:
-            rows = [places.index(x) for x in series.x]
-            values = [v or 0.0 for v in series.y]
-            axes.barh(rows, values, 0.7, left=[ground[r] for r in rows], **_bar_style(series))
-            for row, value in zip(rows, values, strict=True):
-                ground[row] += value
-        axes.set_yticks(range(len(places)), [_mathless(str(p)) for p in places])
-        axes.invert_yaxis()
-        axes.set_xlabel(self.y_label)
-
-    def _draw_intervals(self, axes: Axes) -> None:
-        places = list(dict.fromkeys(x for series in self.series for x in series.x))
-        for index, series in enumerate(self.series):
-            shift = 0.2 * (index - (len(self.series) - 1) / 2)
-            rows = [places.index(x) + shift for x in series.x]
-            values = [math.nan if v is None else v for v in series.y]
-            color = style.color(series.color)
-            axes.errorbar(
-                values,
-                rows,
-                xerr=_errors(series),
-                fmt=style.marker(series.color),
-                color=color,
-                markersize=4,
-                markerfacecolor=style.PAPER if series.open else color,
-                elinewidth=1,
-                capsize=2,
-                label=_mathless(series.name),
-            )
-        axes.set_yticks(range(len(places)), [_mathless(str(p)) for p in places])
-        axes.invert_yaxis()
-        for guide in self.guides:
-            axes.axvline(guide.y, color=style.FAINT, linewidth=0.8)
-        axes.set_xlim(self.value_range())
-        axes.set_xlabel(self.y_label)
-
-    def _name_axes(self, axes: Axes) -> None:
-        axes.set_xlabel(self.x_label)
-        axes.set_ylabel(self.y_label)
-        value_range = self.value_range()
-        if value_range:
-            axes.set_ylim(*value_range)
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """A matrix as a table of colored cells: it can be read aloud, printed and copied.
-
-    Values run from 0 to `top`, or from -top to top when `signed`; None leaves a cell empty.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]
-    corner: str = ""
-    top: float = 100.0
-    signed: bool = False
-    digits: int = 1
-    note: str = ""
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
-            raise ValueError(
-                f"the heat map {self.title!r} needs {len(self.rows)} x {len(self.columns)} values"
-            )
-
-    def cells(self) -> list[list[tuple[str, int, bool]]]:
-        """Text, strength in percent and whether it is negative, for every entry."""
-        return [[self._cell(value) for value in row] for row in self.values]
-
-    def _cell(self, value: Value) -> tuple[str, int, bool]:
-        if not _is_number(value):
-            return "", 0, False
-        assert value is not None
-        share = min(abs(value) / self.top, 1.0) if self.top else 0.0
-        return f"{value:.{self.digits}f}", round(100 * share), value < 0
-
-    def to_matplotlib(self) -> Figure:
-        """The figure for print; call it in `style.paper_style`."""
-        import numpy
-        from matplotlib.figure import Figure
-
-        size = 0.34 * max(len(self.columns), 4)
-        figure = Figure(figsize=(size + 0.9, 0.3 * max(len(self.rows), 3) + 0.7))
-        axes = figure.subplots()
-        axes.grid(False)
-        for side in axes.spines.values():
-            side.set_visible(False)
-        grid = numpy.array([[math.nan if v is None else v for v in row] for row in self.values], dtype=float)
-        grid = grid.reshape(len(self.rows), len(self.columns))
-        axes.imshow(
-            grid,
-            cmap="PuOr" if self.signed else "Blues",
-            vmin=-self.top if self.signed else 0,
-            vmax=self.top,
-            aspect="auto",
+    def to_html(self, *, own_legend: bool = True) -> str:
+        """Return a figure element: heading, legend, drawing, words, and the numbers to unfold."""
+        title, words = html_text(self.title), html_text(self.summary)
+        own = legend([self]) if own_legend else ""
+        return (
+            f'<figure class="card"><p class="title">{title}</p>{own}{self.draw().to_svg(self.title)}'
+            f'<figcaption>{words}</figcaption><details class="numbers"><summary>Numbers</summary>'
+            f'<div class="scroll" tabindex="0">{self.table().to_html()}</div></details></figure>\n'
         )
-        for r, row in enumerate(self.cells()):
-            for c, (text, strength, _) in enumerate(row):
-                ink = style.PAPER if strength > 60 else style.INK
-                axes.text(c, r, text, ha="center", va="center", fontsize=6, color=ink)
-        axes.set_xticks(range(len(self.columns)), [_mathless(c) for c in self.columns], fontsize=6.5)
-        axes.set_yticks(range(len(self.rows)), [_mathless(r) for r in self.rows], fontsize=6.5)
-        axes.tick_params(length=0)
-        axes.xaxis.tick_top()
-        axes.set_title(_mathless(self.title), loc="left", fontsize=8)
-        return figure
 
+    def write(self, stem: Path) -> list[Path]:
+        """Write SVG and PDF files, with title and legend inside, and return their paths."""
+        drawing = Drawing(_WIDTH)
+        drawing.text(8, 16, self.title, size=13)
+        bottom = self._draw(drawing, 24)
+        if len(self.series) > 1:
+            for series in self.series:
+                bottom += 18
+                _swatch(drawing, series, 24, bottom - 4, bar=self.kind == "stack")
+                drawing.text(46, bottom, series.name)
+        drawing.height = bottom + 8
+        return drawing.write(stem, self.summary)
 
-@dataclass(frozen=True)
-class Plot:
-    """Any plotly figure, such as a sphere to turn; `summary` says in words what it shows."""
+    def draw(self) -> Drawing:
+        """Return the drawing without title and legend, which the page sets itself."""
+        drawing = Drawing(_WIDTH)
+        drawing.height = self._draw(drawing, 0) + 2
+        return drawing
 
-    title: str
-    figure: Any
-    summary: str
-    height: int = 430
+    def _places(self) -> list[float | str]:
+        return list(dict.fromkeys(x for series in self.series for x in series.x))
 
-    def to_plotly(self) -> dict[str, Any]:
-        """The figure as plotly.js takes it."""
-        import json
+    def _range(self) -> tuple[float, float]:
+        """The values that must be seen, with some room; bars begin at 0."""
+        if self.kind == "stack":
+            totals = [sum(p[1] for s in self.series for p in s.points() if p[0] == x) for x in self._places()]
+            return 0.0, max([*totals, 1e-9])
+        shown = [v for s in self.series for _, *values in s.points() for v in values if v is not None]
+        shown += [guide.value for guide in self.guides]
+        low, high = min(shown, default=0.0), max(shown, default=1.0)
+        room = 0.05 * (high - low) or abs(high) * 0.05 or 0.5
+        return low - room, high + room
 
-        parsed: dict[str, Any] = json.loads(self.figure.to_json())
-        parsed["layout"]["height"] = self.height
-        parsed["layout"].pop("template", None)  # colors of the page's theme are used instead
-        return parsed
+    def _draw(self, drawing: Drawing, top: float) -> float:
+        """Draw below `top` and return where the drawing ends."""
+        return self._draw_lines(drawing, top) if self.kind == "line" else self._draw_rows(drawing, top)
 
+    def _draw_lines(self, drawing: Drawing, top: float) -> float:
+        low, high = self._range()
+        ticks = nice_ticks(low, high)
+        left = 14 + 7 * max(len(_tick(t)) for t in ticks)
+        right, ceiling, floor = _WIDTH - 12, top + 26, top + 226
+        cut = ""
+        if low > 0 and "percent" in self.y_label:  # a reader expects such an axis to start at 0
+            low = max(ticks[0] - (ticks[1] - ticks[0]), 0.0)
+            ticks = [low, *ticks]
+            cut = f"; axis starts at {_tick(low)}" if low else ""
+        drawing.text(4, top + 12, self.y_label + cut, color="soft")
 
-@dataclass(frozen=True)
-class Picture:
-    """A matplotlib figure, set into the page as SVG; `alt` says in words what it shows."""
+        def height(value: float) -> float:
+            return floor - (floor - ceiling) * (value - low) / (high - low)
 
-    title: str
-    figure: Any
-    alt: str
-    name: str = ""
-
-    def to_svg(self) -> bytes:
-        """The figure as an SVG file with its own fonts."""
-        import io
-
-        out = io.BytesIO()
-        with style.paper_style():
-            self.figure.savefig(
-                out, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None}
+        for tick in ticks:
+            drawing.line([(left, height(tick)), (right, height(tick))], "rule")
+            drawing.text(left - 6, height(tick) + 4, _tick(tick), anchor="end", color="soft")
+        at = _spread_places(self._places(), left + 10, right - 10, log=self.log_x)
+        end = -math.inf
+        for place in sorted(at, key=lambda p: at[p]):
+            name = f"{place:g}" if isinstance(place, (int, float)) else place
+            if at[place] - 3.4 * len(name) > end + 6:
+                drawing.text(at[place], floor + 17, name, anchor="middle", color="soft")
+                end = at[place] + 3.4 * len(name)
+        drawing.text((left + right) / 2, floor + 35, self.x_label, anchor="middle", color="soft")
+        for guide in self.guides:
+            drawing.line(
+                [(left, height(guide.value)), (right, height(guide.value))], "structure", 1.3, dashed=True
             )
-        return out.getvalue()
+            below = height(guide.value) < ceiling + 16
+            drawing.text(
+                right,
+                height(guide.value) + (15 if below else -5),
+                guide.label,
+                anchor="end",
+                color="structure",
+            )
+        for series in self.series:
+            drawing.series = series.name
+            color = style.color_name(series.color)
+            points = series.points()
+            for x, _, down, up in points:
+                if down is not None and up is not None and up > down:
+                    drawing.line([(at[x], height(down)), (at[x], height(up))], color, 1.2)
+            path = [(at[x], height(y)) for x, y, _, _ in points]
+            if path:
+                drawing.line(path, color, 2, dashed=series.hollow)
+                drawing.marks(path, color, style.marker_number(series.color), hollow=series.hollow)
+        drawing.series = ""
+        return floor + 40
 
-    def to_matplotlib(self) -> Figure:
-        """The figure itself."""
-        figure: Figure = self.figure
-        return figure
+    def _draw_rows(self, drawing: Drawing, top: float) -> float:
+        low, high = self._range()
+        left, right = 12.0, _WIDTH - 12
+        names = self._places()
+        # The name of a row stands above its marks: it may be long, and a phone is narrow.
+        step = 24.0 + (12 * max(len(self.series), 1) if self.kind == "interval" else 16)
+        floor = top + 4 + step * len(names)
+
+        def across(value: float) -> float:
+            return left + (right - left) * (value - low) / (high - low)
+
+        def rule(value: float, color: str) -> None:
+            for row in range(len(names)):  # not through the names
+                drawing.line(
+                    [(across(value), top + 25 + step * row), (across(value), top + 4 + step * (row + 1))],
+                    color,
+                )
+
+        for tick in nice_ticks(low, high):
+            rule(tick, "rule")
+            anchor = "start" if across(tick) < 22 else "end" if across(tick) > _WIDTH - 22 else "middle"
+            drawing.text(across(tick), floor + 16, _tick(tick), anchor=anchor, color="soft")  # type: ignore[arg-type]
+        for guide in self.guides:
+            rule(guide.value, "ink")
+        drawing.text((left + right) / 2, floor + 34, self.y_label, anchor="middle", color="soft")
+        for row, name in enumerate(names):
+            text = str(name)
+            shown = text if len(text) <= 52 else text[:51] + "…"
+            drawing.text(left, top + 20 + step * row, shown)
+        ground = dict.fromkeys(names, 0.0)
+        for index, series in enumerate(self.series):
+            drawing.series = series.name
+            color = style.color_name(series.color)
+            for x, y, down, up in series.points():
+                line = top + 33 + step * names.index(x) + (12 * index if self.kind == "interval" else 0)
+                if self.kind == "stack":
+                    drawing.area(across(ground[x]), line - 6, across(y) - across(0.0), 13, color)
+                    ground[x] += y
+                    continue
+                if down is not None and up is not None:
+                    drawing.line([(across(down), line), (across(up), line)], color, 1.6)
+                    for end in (down, up):
+                        drawing.line([(across(end), line - 3), (across(end), line + 3)], color, 1.6)
+                drawing.marks(
+                    [(across(y), line)], color, style.marker_number(series.color), hollow=series.hollow
+                )
+        drawing.series = ""
+        return floor + 38
 
 
-def _bar_style(series: Series) -> dict[str, Any]:
-    color = style.color(series.color)
+def legend(charts: Sequence[Chart]) -> str:
+    """Return a list with an entry for every series of the charts; pressing one hides the series. "" for one series."""
+    series = {s.name: (s, chart.kind == "stack") for chart in charts for s in chart.series}
+    if len(series) < 2:
+        return ""
+    entries = ""
+    for name, (one, bar) in series.items():
+        sample = Drawing(30, 14)
+        _swatch(sample, one, 15, 7, bar=bar)
+        text = html_text(name)
+        button = (
+            f'<button type="button" aria-pressed="true" data-for="{text}">{sample.to_svg()}{text}</button>'
+        )
+        entries += f"<li>{button}</li>"
+    few = " few" if len(series) <= 8 else ""
+    return f'<ul class="legend{few}" aria-label="Legend; press an entry to hide it">{entries}</ul>\n'
+
+
+def share_legend(charts: Sequence[Chart]) -> bool:
+    """Whether one legend can serve all charts: no look stands for two names."""
+    names: dict[tuple[int, bool], str] = {}
+    return all(names.setdefault(s.look, s.name) == s.name for chart in charts for s in chart.series)
+
+
+def _swatch(drawing: Drawing, series: Series, x: float, y: float, *, bar: bool) -> None:
+    color = style.color_name(series.color)
+    if bar:
+        drawing.area(x - 7, y - 6, 13, 12, color)
+        return
+    drawing.line([(x - 14, y), (x + 14, y)], color, 2, dashed=series.hollow)
+    drawing.marks([(x, y)], color, style.marker_number(series.color), hollow=series.hollow)
+
+
+def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Return about `count` round numbers inside the range.
+
+    >>> nice_ticks(61.2, 88.0), nice_ticks(-0.3, 0.1, 4)
+    ([65.0, 70.0, 75.0, 80.0, 85.0], [-0.3, -0.2, -0.1, 0.0, 0.1])
+    """
+    raw = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= 0.75 * raw)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) + 0.0 for i in range(first, last + 1)]
+
+
+def _tick(value: float) -> str:
+    return f"{value:.6g}".replace("-", "−")
+
+
+def _number(point: tuple[float | str, float, float | None, float | None]) -> str:
+    _, value, low, high = point
+    return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if low is not None else "")
+
+
+def _spread_places(
+    places: Iterable[float | str], left: float, right: float, *, log: bool
+) -> dict[float | str, float]:
+    """Horizontal positions: numbers by their value (or logarithm), words evenly."""
+    known = list(places)
+    if all(isinstance(p, (int, float)) for p in known):
+        values = [math.log10(p) if log else float(p) for p in known if not isinstance(p, str)]
+    else:
+        values = [float(i) for i in range(len(known))]
+    if not values:
+        return {}
+    low, width = min(values), (max(values) - min(values))
     return {
-        "color": style.PAPER if series.open else color,
-        "edgecolor": color,
-        "linewidth": 0.6,
-        "hatch": "////" if series.open else None,
-        "label": _mathless(series.name),
+        p: left + (right - left) * ((v - low) / width if width else 0.5)
+        for p, v in zip(known, values, strict=True)
     }
-
-
-def _annotation(guide: Guide) -> dict[str, Any]:
-    return {
-        "xref": "paper",
-        "x": 1,
-        "y": guide.y,
-        "text": _text(guide.label),
-        "showarrow": False,
-        "xanchor": "right",
-        "yanchor": "bottom",
-        "font": {"size": 12},
-    }
-
-
-def _is_number(value: Value) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def _all(*values: Value) -> bool:
-    return all(_is_number(value) for value in values)
-
-
-def _round(value: Value) -> Value:
-    """Five digits are more than any screen shows and halve the page."""
-    return float(f"{value:.5g}") if value is not None and math.isfinite(value) else None
-
-
-def _number(series: Series, at: int) -> str:
-    value = series.y[at]
-    if value is None or not math.isfinite(value):
-        return "–"
-    text = f"{value:.4g}"
-    if series.low is None or series.high is None:
-        return text
-    low, high = series.low[at], series.high[at]
-    return f"{text} [{low:.4g}, {high:.4g}]" if _all(low, high) else text
-
-
-def _errors(series: Series) -> Any:
-    """Distances downwards and upwards as matplotlib takes them, 0 where there is none."""
-    if series.low is None or series.high is None:
-        return None
-    down, up = [], []
-    for value, low, high in zip(series.y, series.low, series.high, strict=True):
-        known = value is not None and low is not None and high is not None and _all(value, low, high)
-        down.append(max(value - low, 0.0) if known else 0.0)  # type: ignore[operator]
-        up.append(max(high - value, 0.0) if known else 0.0)  # type: ignore[operator]
-    return [down, up]
-
-
-def _text(text: str) -> str:
-    """Plotly reads a little HTML in its labels; ours are plain."""
-    return html.escape(text, quote=False)
-
-
-def _mathless(text: str) -> str:
-    """Matplotlib reads formulas between dollars; ours are plain."""
-    return text.replace("$", r"\$")

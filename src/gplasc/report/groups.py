@@ -8,19 +8,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from gplasc.errors import UserError
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.wording import file_name
-from gplasc.results.aggregate import Difference, Spread, paired_difference, spread
+from gplasc.results.aggregate import Difference, Spread, load_records, paired_difference, spread
 
-SCENARIOS = {"class_il": "class-IL", "task_il": "task-IL"}
 METRICS = {
     "final_accuracy": "final accuracy",
     "average_incremental_accuracy": "average incremental accuracy",
     "forgetting": "forgetting",
 }
-_NEEDED = ("run_id", "title", "settings", "stream", "matrix", "metrics")
+_NEEDED = {"run_id": str, "title": str, "settings": dict, "stream": dict, "matrix": dict, "metrics": dict}
+_OPTIONAL = {"sources": dict, "geometry": list, "timings": list, "environment": dict, "deviations": dict}
 _IDENTITY = ("stream", "scale", "buffer", "method", "plugins", "seed")
 
 
@@ -212,8 +214,10 @@ class Panel:
 
     @property
     def name(self) -> str:
-        """The title as part of a file name."""
-        return file_name(self.title.replace(" scale", "").replace(", memory", ""))
+        """The folder of its tables and figures."""
+        stream = self.stream.rstrip("/").rpartition("/")[2]  # of a path the last part
+        tasks = f"-{len(self.classes_per_task)}-tasks" if self.tasks_vary else ""
+        return f"{file_name(stream, 24)}{tasks}-{self.buffer}-{file_name(self.scale)}"
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -228,6 +232,16 @@ class Panel:
     def comparison(self, group: Group) -> Comparison | None:
         """The comparison of a group, or None."""
         return next((c for c in self.comparisons if c.group is group), None)
+
+    def gain(self, group: Group, scenario: str, metric: str) -> Difference | None:
+        """The paired difference of a group to its base; None without a base."""
+        comparison = self.comparison(group)
+        return comparison.difference(scenario, metric) if comparison else None
+
+    @property
+    def contestants(self) -> tuple[Group, ...]:
+        """The groups that can be the best: learning all tasks at once is the upper bound."""
+        return tuple(group for group in self.groups if group.method != "joint")
 
 
 def find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
@@ -254,7 +268,13 @@ def make_panels(records: Sequence[dict[str, Any]]) -> list[Panel]:
         settings = flat_settings(record["settings"])
         settings.pop("seed", None)
         key = json.dumps(
-            [settings, record["title"], record["stream"].get("classes_per_task")], sort_keys=True
+            [
+                settings,
+                record["title"],
+                record["stream"].get("classes_per_task"),
+                len(record["matrix"]["class_il"]),
+            ],
+            sort_keys=True,
         )
         groups[key][record["run_id"]] = record
     panels: dict[tuple[str, str, int, tuple[int, ...]], list[Group]] = defaultdict(list)
@@ -283,17 +303,55 @@ def make_panels(records: Sequence[dict[str, Any]]) -> list[Panel]:
 
 
 def check_record(record: Any) -> None:
-    """Raise UserError when something is not the record of a complete run."""
-    name = record.get("run_id", "without a name") if isinstance(record, dict) else repr(record)[:40]
-    missing = [key for key in _NEEDED if key not in record] if isinstance(record, dict) else list(_NEEDED)
-    missing = missing or [
-        f"{part}.{s}" for part in ("matrix", "metrics") for s in SCENARIOS if s not in record[part]
-    ]
-    if missing:
+    """Check that something is the record of a complete run.
+
+    Raises:
+        UserError: If it is not; the message says what is missing.
+    """
+    if not isinstance(record, dict):
         raise UserError(
-            f"the record of run {name} lacks {', '.join(missing)}, so it was not written by this version of gplasc; "
-            "delete its record.json and run again"
+            f"{repr(record)[:40]} is not the record of a run; delete its record.json and run again"
         )
+    wrong = [name for name, kind in _NEEDED.items() if not isinstance(record.get(name), kind)]
+    wrong += [
+        n for n, kind in _OPTIONAL.items() if record.get(n) is not None and not isinstance(record[n], kind)
+    ]
+    wrong = wrong or [
+        *(f"matrix.{s}" for s in SCENARIOS if not _is_matrix(record["matrix"].get(s))),
+        *(f"metrics.{s}" for s in SCENARIOS if not isinstance(record["metrics"].get(s), dict)),
+    ]
+    if wrong:
+        raise UserError(
+            f"the record of run {record.get('run_id', 'without a name')} lacks {', '.join(wrong)}, so it was not "
+            "written by this version of gplasc; delete its record.json and run again"
+        )
+
+
+def _is_matrix(matrix: Any) -> bool:
+    return (
+        isinstance(matrix, list)
+        and bool(matrix)
+        and all(isinstance(row, list) and len(row) == len(matrix) for row in matrix)
+    )
+
+
+def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read every record in or below the folders; one that cannot be used does not stop the others.
+
+    Returns:
+        The records, each run once, and a sentence for every file that was skipped.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    skipped = []
+    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob("record.json"))):
+        try:
+            (record,) = load_records([path.parent])
+            check_record(record)
+            found[record["run_id"]] = record
+        except (UserError, KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = str(error) if isinstance(error, UserError) else "it is not the record of a run"
+            skipped.append(reason if str(path) in reason else f"{path}: {reason}")
+    return list(found.values()), skipped
 
 
 def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:

@@ -1,4 +1,4 @@
-"""Features on the unit sphere in three dimensions: a still picture for print, a page with spheres to turn.
+"""Features on the unit sphere in three dimensions: a still picture for print, a sphere to turn in the page.
 
 The still picture does its own orthographic projection: hidden lines, faded far points and exact outlines of
 the regions need to know what lies in front, which matplotlib's 3-D axes do not.
@@ -6,15 +6,18 @@ the regions need to know what lies in front, which matplotlib's 3-D axes do not.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gplasc.report import style
+from gplasc.report.render import render, script_json
+from gplasc.report.section import Section
+from gplasc.results.table import html_text, printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -40,7 +43,13 @@ class Cap:
 class TaskFeatures:
     """What one task left on the sphere.
 
-    history: (S, N, 3) unit rows, from the random start to the final features; labels: (N,) classes.
+    Args:
+        name: Name of the task.
+        history: (S, N, 3) unit rows, from the random start to the final features.
+        labels: (N,) classes.
+        color: Color of the task.
+        cap: Its region, if there is one.
+        mark: Text beside each feature in the page.
     """
 
     name: str
@@ -48,6 +57,7 @@ class TaskFeatures:
     labels: NDArray[np.int64]
     color: str
     cap: Cap | None = None
+    mark: str = ""
 
     @property
     def final(self) -> Array:
@@ -62,9 +72,16 @@ class TaskFeatures:
 
 @dataclass(frozen=True)
 class SpherePanel:
-    """One sphere: its tasks, the direction `view` (3,) it is seen from, and `pole` (3,), the direction up.
+    """One sphere: a still picture for print, and a sphere to turn in the page, with a slider if anything moved.
 
-    structure: color of the polygon through the class means; None takes each task's own color.
+    Args:
+        title: Heading.
+        caption: What the sphere shows, in words.
+        tasks: What is on it.
+        view: (3,) direction from which it is seen.
+        pole: (3,) direction up.
+        structure: Color of the polygon through the class means; None takes each task's own color.
+        name: Stem of the file when the picture is written to disk.
     """
 
     title: str
@@ -73,6 +90,60 @@ class SpherePanel:
     view: Array
     pole: Array
     structure: str | None = None
+    name: str = ""
+
+    def to_html(self) -> str:
+        """Return a figure element with a canvas, which sphere.js draws."""
+        data = {
+            "view": self.view.tolist(),
+            "pole": self.pole.tolist(),
+            "structure": self.structure and style.in_page(self.structure),
+            "tasks": [
+                {
+                    "color": style.in_page(task.color),
+                    "labels": task.labels.tolist(),
+                    "mark": printable(task.mark),
+                    "cap": None
+                    if task.cap is None
+                    else [
+                        *(task.cap.axis / np.linalg.norm(task.cap.axis)).tolist(),
+                        float(task.cap.half_angle),
+                    ],
+                    # Thousandths of the radius are finer than a screen.
+                    "history": np.rint(1000 * task.history)
+                    .astype(int)
+                    .reshape(len(task.history), -1)
+                    .tolist(),
+                }
+                for task in self.tasks
+            ],
+        }
+        title, words = html_text(self.title), html_text(self.caption)
+        moments = sum(len(task.history) for task in self.tasks)
+        film = ""
+        if moments > len(self.tasks):  # something moves
+            names = "".join(
+                f'<li><i style="background:{style.in_page(task.color)}"></i>{html_text(task.name)}</li>'
+                for task in self.tasks
+            )
+            film = (
+                '<div class="film"><button type="button" class="play" aria-label="Play">▶</button>'
+                f'<input type="range" min="0" max="{moments - 1}" value="{moments - 1}" aria-label="Step"></div>'
+                f'<ul class="legend">{names}</ul>'
+            )
+        return (
+            f'<figure class="card sphere"><p class="title">{title}</p><canvas tabindex="0" role="img" '
+            f'aria-label="{title}. Turn it with the arrow keys."></canvas>{film}'
+            f'<script type="application/json">{script_json(data)}</script>'
+            f"<figcaption>{words.replace(chr(10), '<br>')}</figcaption></figure>\n"
+        )
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write the still picture as SVG and PDF and return the paths."""
+        with style.paper_style():
+            return style.save_figure(
+                sphere_figure([replace(self, caption="")], columns=1), stem, (".svg", ".pdf")
+            )
 
 
 def _class_means(points: Array, labels: NDArray[np.int64]) -> Array:
@@ -174,13 +245,7 @@ def draw_sphere(axes: Axes, panel: SpherePanel) -> None:
     disk = Circle((0, 0), 1.0, facecolor="none", edgecolor="none", zorder=0)
     axes.add_patch(disk)
     ball = axes.imshow(
-        _shading(),
-        cmap="gray",
-        vmin=0,
-        vmax=1,
-        origin="lower",
-        extent=(-1, 1, -1, 1),
-        interpolation="none",
+        _shading(), cmap="gray", vmin=0, vmax=1, origin="lower", extent=(-1, 1, -1, 1), interpolation="none"
     )
     ball.set_clip_path(disk)
     axes.set_xlim(-1.06, 1.06)
@@ -260,7 +325,13 @@ def sphere_figure(panels: Sequence[SpherePanel], *, columns: int = 3) -> Figure:
         axes.set_axis_off()
     for axes, panel in zip(grid.flat, panels, strict=False):
         draw_sphere(axes, panel)
-    figure.legend(handles=_legend(panels), loc="lower center", ncols=7, handletextpad=0.3, columnspacing=1.1)
+    figure.legend(
+        handles=_legend(panels),
+        loc="lower center",
+        ncols=2 * columns + 1,
+        handletextpad=0.3,
+        columnspacing=1.1,
+    )
     return figure
 
 
@@ -275,261 +346,24 @@ def _legend(panels: Sequence[SpherePanel]) -> list[Artist]:
         mark = Line2D([], [], color=task.color, marker=style.marker(index), markersize=5, linestyle="none")
         mark.set_label(task.name)
         handles.append(mark)
-    structure = next((panel.structure for panel in panels if panel.structure), style.INK)
-    handles.append(Line2D([], [], color=structure, linewidth=1.1, label="class structure"))
-    cap = Patch(
-        facecolor=most[0].color + "3D", edgecolor=most[0].color, linewidth=0.9, label="region, theory"
-    )
+    trained = len(most[0].history) > 1
+    if trained:
+        structure = next((panel.structure for panel in panels if panel.structure), style.INK)
+        handles.append(Line2D([], [], color=structure, linewidth=1.1, label="class structure"))
+    region = "region, theory" if trained else "region"
+    cap = Patch(facecolor=most[0].color + "3D", edgecolor=most[0].color, linewidth=0.9, label=region)
     start = Line2D(
         [], [], color=most[0].color, marker=".", markersize=2.5, linestyle="none", label="random start"
     )
     far = Line2D([], [], color=most[0].color, marker="o", markersize=4.2, linestyle="none", label="far side")
     far.set_markerfacecolor("white")
-    return [*handles, far, cap, start]
-
-
-def _moments(panel: SpherePanel) -> list[tuple[int, int]]:
-    """The film of a panel as (task, row of its history): tasks come one after the other, none comes back."""
-    return [(index, row) for index, task in enumerate(panel.tasks) for row in range(len(task.history))]
-
-
-def _points_at(panel: SpherePanel, index: int, moment: tuple[int, int]) -> Array:
-    """Features (N, 3) of task `index` at a moment of the film; (0, 3) before the task has begun."""
-    current, row = moment
-    task = panel.tasks[index]
-    if index > current:
-        return np.empty((0, 3))
-    return np.asarray(task.history[row if index == current else -1])
-
-
-def _corners_at(panel: SpherePanel, index: int, moment: tuple[int, int]) -> Array:
-    """Closed polygon (classes + 1, 3) through the class means of task `index`; (0, 3) before it has begun."""
-    points, labels = _points_at(panel, index, moment), panel.tasks[index].labels
-    if not len(points):
-        return points
-    means = _class_means(points, labels)
-    return np.concatenate([means, means[:1]])
-
-
-def _lines(lines: Sequence[Array]) -> Array:
-    """Several lines as one (M, 3) array with a gap (NaN) after each."""
-    return np.concatenate([np.concatenate([line, np.full((1, 3), np.nan)]) for line in lines])
-
-
-def _coordinates(points: Array) -> dict[str, Any]:
-    """x, y, z as plotly takes them; half the digits of float64 halve the page."""
-    x, y, z = points.astype(np.float32).T
-    return {"x": x, "y": y, "z": z}
-
-
-def _mesh(grid: Array) -> dict[str, Any]:
-    """Points (rows, columns, 3) and the triangles between them as plotly takes them.
-
-    A mesh, because plotly refines every surface to many times the points given, which takes seconds for each.
-    """
-    rows, columns = grid.shape[:2]
-    corner = np.arange(rows * columns).reshape(rows, columns)[:-1, :-1].ravel()
-    first = np.stack([corner, corner + 1, corner + columns])
-    second = np.stack([corner + 1, corner + columns + 1, corner + columns])
-    triangles = np.concatenate([first, second], axis=1).astype(np.uint16)  # half the page of int32
-    return _coordinates(grid.reshape(-1, 3)) | dict(zip("ijk", triangles, strict=True))
-
-
-def _cap_grid(cap: Cap, rings: int = 6, count: int = 37) -> Array:
-    """Points (rings, count, 3) on the cap."""
-    angles = np.linspace(1e-3, cap.half_angle, rings)
-    return np.stack([cap_boundary(Cap(cap.axis, angle), count) for angle in angles])
-
-
-def _ball_grid(size: float) -> Array:
-    """Points (25, 49, 3) on a ball."""
-    half, whole = np.meshgrid(np.linspace(0, np.pi, 25), np.linspace(0, 2 * np.pi, 49), indexing="ij")
-    return size * np.stack(
-        [np.cos(whole) * np.sin(half), np.sin(whole) * np.sin(half), np.cos(half)], axis=-1
-    )
-
-
-def sphere_scene(panel: SpherePanel) -> Any:
-    """A plotly figure of the panel: a sphere to turn, with a slider through the optimization if there is one.
-
-    Raises UserError when plotly is missing.
-    """
-    style.require("plotly")
-    import plotly.graph_objects as go
-
-    plain = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0}
-    traces: list[Any] = [
-        go.Mesh3d(**_mesh(_ball_grid(0.985)), color="#EEF1F4", opacity=0.5, hoverinfo="skip", lighting=plain),
-        go.Scatter3d(
-            **_coordinates(_lines(_graticule(panel.pole, count=91))),
-            mode="lines",
-            line={"color": "#9AA3AD", "width": 1.5},
-            hoverinfo="skip",
-        ),
-    ]
-    for task in panel.tasks:
-        if task.cap is None:
-            continue
-        traces.append(
-            go.Mesh3d(
-                **_mesh(_cap_grid(task.cap)), color=task.color, opacity=0.16, hoverinfo="skip", lighting=plain
-            )
-        )
-        traces.append(
-            go.Scatter3d(
-                **_coordinates(1.004 * cap_boundary(task.cap, 91)),
-                mode="lines",
-                line={"color": task.color, "width": 4},
-                hoverinfo="skip",
-            )
-        )
-    moments = _moments(panel)
-    moving: list[int] = []
-    symbols = ("circle", "square", "diamond", "cross")
-    for index, task in enumerate(panel.tasks):
-        moving += [len(traces), len(traces) + 1]
-        traces.append(
-            go.Scatter3d(
-                **_coordinates(1.01 * _points_at(panel, index, moments[-1])),
-                mode="markers",
-                marker={"size": 4.5, "color": task.color, "symbol": symbols[index % len(symbols)]},
-                text=[f", class {label}" for label in task.labels] if len(task.labels) > 1 else [""],
-                hovertemplate=f"{html.escape(task.name)}%{{text}}<extra></extra>",
-            )
-        )
-        traces.append(
-            go.Scatter3d(
-                **_coordinates(_corners_at(panel, index, moments[-1])),
-                mode="lines",
-                line={"color": panel.structure or task.color, "width": 6},
-                hoverinfo="skip",
-            )
-        )
-    frames = []
-    still = all(len(task.history) == 1 for task in panel.tasks)  # nothing moves: no film
-    for number, moment in enumerate(() if still else moments):
-        data = []
-        for index in range(len(panel.tasks)):
-            data.append(go.Scatter3d(**_coordinates(1.01 * _points_at(panel, index, moment))))
-            data.append(go.Scatter3d(**_coordinates(_corners_at(panel, index, moment))))
-        frames.append(go.Frame(data=data, traces=moving, name=str(number)))
-    jump = {"mode": "immediate", "transition": {"duration": 0}, "frame": {"duration": 0, "redraw": True}}
-    play = {"fromcurrent": False, "transition": {"duration": 0}, "frame": {"duration": 120, "redraw": True}}
-    several = len(panel.tasks) > 1
-    steps = [
-        {
-            "args": [[str(number)], jump],
-            "label": panel.tasks[index].name if several else ("start" if row == 0 else ""),
-            "method": "animate",
-        }
-        for number, (index, row) in enumerate(moments)
-    ]
-    eye = 1.5 * panel.view / np.linalg.norm(panel.view)
-    hidden = {"visible": False, "range": [-1.08, 1.08]}
-    layout = go.Layout(
-        scene={
-            "xaxis": hidden,
-            "yaxis": hidden,
-            "zaxis": hidden,
-            # The orthographic camera ignores its distance: the box itself decides how much the ball fills.
-            "aspectmode": "manual",
-            "aspectratio": {"x": 1.75, "y": 1.75, "z": 1.75},
-            "domain": {"x": [0, 1], "y": [0 if still else 0.11, 1]},
-            "camera": {
-                "eye": dict(zip("xyz", map(float, eye), strict=True)),
-                "up": dict(zip("xyz", map(float, panel.pole), strict=True)),
-                "projection": {"type": "orthographic"},
-            },
-            "dragmode": "orbit",
-        },
-        margin={"l": 0, "r": 0, "t": 0, "b": 0},
-        height=430,
-        showlegend=False,
-        paper_bgcolor="rgba(0,0,0,0)",
-        updatemenus=[]
-        if still
-        else [
-            {
-                "type": "buttons",
-                "showactive": False,
-                "x": 0.02,
-                "y": 0.0,
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "pad": {"b": 8, "t": 0},
-                "buttons": [{"label": "&#9654;", "method": "animate", "args": [None, play]}],
-            }
-        ],
-        sliders=[]
-        if still
-        else [
-            {
-                "active": len(steps) - 1,
-                "steps": steps,
-                "x": 0.16,
-                "len": 0.8,
-                "y": 0.0,
-                "yanchor": "bottom",
-                "pad": {"b": 6, "t": 0},
-                "currentvalue": {"visible": False},
-                "ticklen": 0,
-                "minorticklen": 0,
-                "font": {"size": 1, "color": "rgba(0,0,0,0)"},
-            }
-        ],
-    )
-    return go.Figure(data=traces, layout=layout, frames=frames)
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: {ink}; }}
-body {{ margin: 0 auto; max-width: 1320px; padding: 1.5rem; }}
-h1 {{ font-size: 1.5rem; margin: 0 0 .5rem; }}
-p {{ max-width: 62rem; margin: .4rem 0 1rem; }}
-.spheres {{ display: grid; gap: 1rem; }}
-.spheres {{ grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); }}
-figure {{ margin: 0; border: 1px solid #e3e6ea; border-radius: 8px; overflow: hidden; min-width: 0; }}
-figcaption {{ padding: .6rem .9rem 0; }}
-figcaption small {{ color: #5c6670; display: block; min-height: 3em; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{introduction}</p>
-<div class="spheres">
-{spheres}
-</div>
-</body>
-</html>
-"""
+    return [*handles, far, cap, *([start] if trained else [])]
 
 
 def sphere_page(panels: Sequence[SpherePanel], *, title: str, introduction: str) -> str:
-    """One HTML page with a sphere per panel; it carries its own plotly and opens without a network.
+    """Return an HTML page with a sphere per panel; it carries all it needs and opens without a network.
 
-    Raises UserError when plotly is missing.
+    Raises:
+        UserError: If jinja2 is missing.
     """
-    spheres = []
-    for number, panel in enumerate(panels):
-        scene = sphere_scene(panel).to_html(
-            full_html=False,
-            include_plotlyjs=number == 0,
-            auto_play=False,
-            div_id=f"sphere-{number}",
-            config={"displaylogo": False, "responsive": True, "displayModeBar": False},
-        )
-        caption = html.escape(panel.caption).replace("\n", "<br>")
-        heading = f"<strong>{html.escape(panel.title)}</strong><small>{caption}</small>"
-        spheres.append(f"<figure><figcaption>{heading}</figcaption>{scene}</figure>")
-    return _PAGE.format(
-        title=html.escape(title),
-        introduction=html.escape(introduction),
-        ink=style.INK,
-        spheres="\n".join(spheres),
-    )
+    return render(title, [introduction], [Section("Spheres", tuple(panels))])

@@ -21,8 +21,29 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
-FAINT = "#9AA3AD"
 PAPER = "#FFFFFF"
+COLORS = {f"c{i}": value for i, value in enumerate(PALETTE)} | {
+    "ink": INK, "soft": "#59636E", "rule": "#DFE3E8", "card": PAPER, "structure": STRUCTURE,
+    "heat": "#1F77B4", "cool": "#C2571A",
+}  # fmt: skip
+"""What the names of colors mean in files; in the page they are variables of its style sheet."""
+
+
+_NAMES = {value: name for name, value in COLORS.items()}
+
+
+def in_page(value: str) -> str:
+    """A color of the page: the variable that stands for it, which follows the theme, or the color itself.
+
+    >>> in_page(STRUCTURE), in_page("#123456")
+    ('var(--structure)', '#123456')
+    """
+    return f"var(--{_NAMES[value]})" if value in _NAMES else value
+
+
+def color_name(index: int) -> str:
+    """The name in `COLORS` of `color(index)`."""
+    return f"c{index % len(PALETTE)}"
 
 
 def color(index: int) -> str:

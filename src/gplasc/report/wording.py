@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 
 from gplasc.report.chart import Series
-from gplasc.report.table import Cell
 from gplasc.results.aggregate import Difference, Spread
+from gplasc.results.table import Marked
+
+SEEDS = 5
+"""With fewer pairs of seeds no gain or loss is marked: the interval rests on too few differences."""
 
 
 def show_spread(value: Spread, digits: int = 2) -> str:
@@ -24,6 +28,15 @@ def show_spread(value: Spread, digits: int = 2) -> str:
     return f"{value.mean:.{digits}f}".replace("-", "−") + std
 
 
+def signed(value: float) -> str:
+    """A difference with its sign.
+
+    >>> signed(1.0), signed(-0.5)
+    ('+1.00', '−0.50')
+    """
+    return f"{value:+.2f}".replace("-", "−")
+
+
 def show_difference(value: Difference) -> str:
     """Mean paired difference and its interval.
 
@@ -32,30 +45,27 @@ def show_difference(value: Difference) -> str:
     """
     if not value.count:
         return "–"
-    text = f"{value.mean:+.2f}"
-    if math.isfinite(value.low):
-        text += f" [{value.low:+.2f}, {value.high:+.2f}]"
-    return text.replace("-", "−")
+    interval = f" [{signed(value.low)}, {signed(value.high)}]" if math.isfinite(value.low) else ""
+    return signed(value.mean) + interval
 
 
-def tone(value: Difference, *, more_is_better: bool = True) -> Cell:
-    """A difference as a cell: a gain or a loss only when the interval leaves 0 out."""
+def mark_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
+    """A difference as a cell; a gain or a loss is marked when the interval of at least five pairs leaves 0 out.
+
+    >>> [mark_difference(Difference(1.0, 0.5, 1.5, n)).mark for n in (0, 4, 5)]
+    ['muted', '', 'better']
+    """
+    if value is None or not value.count:
+        return Marked("–", "muted")
     text = show_difference(value)
-    if not value.count or not math.isfinite(value.low) or value.low <= 0 <= value.high:
-        return Cell(text, "muted" if not value.count else "")
-    return Cell(text, "better" if (value.low > 0) == more_is_better else "worse")
+    if value.count < SEEDS or not math.isfinite(value.low) or value.low <= 0 <= value.high:
+        return Marked(text)
+    return Marked(text, "better" if (value.low > 0) == more_is_better else "worse")
 
 
 def known(value: float) -> float | None:
     """The value, or None for NaN and infinity, which no figure can draw."""
     return value if math.isfinite(value) else None
-
-
-def band(value: Spread) -> tuple[float | None, float | None]:
-    """One standard deviation below and above the mean; None where there is none."""
-    if not (math.isfinite(value.mean) and math.isfinite(value.std)):
-        return None, None
-    return value.mean - value.std, value.mean + value.std
 
 
 def say_ends(lines: Sequence[Series]) -> str:
@@ -97,11 +107,14 @@ def scale_note(scale: str) -> str:
     }.get(scale, "")
 
 
-def file_name(text: str) -> str:
-    """A text as part of a file name or of a link.
+def file_name(text: str, length: int = 40) -> str:
+    """A text as part of a file name or of a link; a long one is cut and ends in a hash of the whole.
 
-    >>> file_name("co2l+gplasc, margin 0.1")
-    'co2l-gplasc-margin-0-1'
+    >>> file_name("co2l+gplasc, margin 0.1"), file_name("a" * 50, 12)
+    ('co2l-gplasc-margin-0-1', 'aaaaaaa-160b')
     """
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
-    return "-".join(part for part in kept.split("-") if part)
+    name = "-".join(part for part in kept.split("-") if part)
+    if len(name) <= length:
+        return name
+    return f"{name[: length - 5]}-{hashlib.sha256(name.encode()).hexdigest()[:4]}"

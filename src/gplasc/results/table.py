@@ -174,13 +174,13 @@ class Table:
         """
         heads = self.heads
         left = [' class="t"' if column.align == "left" else "" for column in heads]
-        names = [_html(column.head) for column in heads]
+        names = [html_text(column.head) for column in heads]
         head = "".join(f'<th scope="col"{c}>{n}</th>' for c, n in zip(left, names, strict=True))
         body = ""
         for row in self.cells:
-            body += f'<tr><th scope="row">{_cell(row[0], _html, "<br>", "<strong>{}</strong>")}</th>'
+            body += f'<tr><th scope="row">{_cell(row[0], html_text, "<br>", "<strong>{}</strong>")}</th>'
             for column, name, cell in zip(heads[1:], names[1:], row[1:], strict=True):
-                text = _cell(cell, _html, "<br>", "<strong>{}</strong>")
+                text = _cell(cell, html_text, "<br>", "<strong>{}</strong>")
                 kinds: list[str] = [cell.mark]
                 if column.align == "left":
                     kinds = ["t", "long" if len(text) > 36 else "", cell.mark]
@@ -189,7 +189,7 @@ class Table:
                 attributes = f' class="{classes}"' if classes else ""
                 body += f'<td{attributes} data-label="{name}">{text}</td>'
             body += "</tr>\n"
-        caption = f"<caption>{_html(self.title)}</caption>\n" if self.title else ""
+        caption = f"<caption>{html_text(self.title)}</caption>\n" if self.title else ""
         return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
 
     def write(self, stem: Path) -> list[Path]:
@@ -236,7 +236,8 @@ def _cell(cell: Marked, escape: Callable[[str], str], newline: str, bold: str) -
     return newline.join(bold.format(line) if cell.mark == "best" and line else line for line in lines)
 
 
-def _html(text: str) -> str:
+def html_text(text: str) -> str:
+    """Return the text for an HTML element or attribute."""
     return html.escape(printable(text))
 
 
@@ -257,7 +258,7 @@ def _latex(text: str) -> str:
 
 
 def _csv(value: Value) -> str:
-    text = show(value)
+    text = repr(value) if isinstance(value, float) and not math.isnan(value) else show(value)
     if text[:1] in ("=", "+", "-", "@") and not re.fullmatch(
         r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", text, re.I
     ):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gplasc.report.chart import Chart, HeatMap
-from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
-from gplasc.report.groups import SCENARIOS, Group, Panel, finite
-from gplasc.report.section import Block, Part, Section
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.report.chart import Chart
+from gplasc.report.groups import Group, Panel, finite
+from gplasc.report.heatmap import Grid, HeatMap
+from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, panel_section, say_limit
+from gplasc.report.section import Section
 from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import Spread, spread
 
@@ -34,71 +37,80 @@ def _at_the_end(group: Group, scenario: str) -> list[tuple[float, Spread]]:
     ]
 
 
-def accuracy_by_task(panels: Sequence[Panel]) -> Section:
+def accuracy_by_task(panels: Sequence[Panel]) -> Section | None:
     """Mean accuracy after each task, and of each task at the end."""
-    parts = []
-    for panel in panels:
-        styles = line_styles(panel)
-        blocks: list[Block] = []
-        for points, what, label in (
-            (_after_each_task, "Mean accuracy on the tasks seen", "tasks learned"),
-            (_at_the_end, "Accuracy on each task at the end", "task"),
-        ):
-            for scenario, title in SCENARIOS.items():
-                lines = tuple(group_line(g, points(g, scenario), styles) for g in drawn_groups(panel, LINES))
-                start = "After the last task" if points is _after_each_task else "On the last task"
-                blocks.append(
-                    Chart(
-                        f"{what}, {title}",
-                        label,
-                        "accuracy, percent",
-                        lines,
-                        f"{start}: {say_ends(lines)}.",
-                        y_range=(0, 102),
-                        name=f"{file_name(label)}-{scenario.replace('_', '-')}-{panel.name}",
-                    )
-                )
-        parts.append(Part(panel.title, tuple(blocks), say_limit(panel, LINES), folded=folded(panels)))
-    return Section(
-        "Accuracy by task",
-        text="Bars are one standard deviation over seeds. Methods without the plug-in are drawn dashed with open "
-        "markers, in the color of the same method with it.",
-        parts=tuple(parts),
+    text = (
+        "Bars are one standard deviation over seeds. Methods without the plug-in are drawn dashed with open markers, "
+        "in the color of the same method with it."
+    )
+    return panel_section("Accuracy by task", text, panels, _charts, remark=say_limit)
+
+
+def _charts(panel: Panel) -> list[Chart]:
+    styles = line_styles(panel)
+    charts = []
+    for points, what, label, last, name in (
+        (_after_each_task, "Mean accuracy on the tasks seen", "tasks learned", "After", "after-task"),
+        (_at_the_end, "Accuracy on each task at the end", "task", "On", "at-the-end"),
+    ):
+        for scenario, title in SCENARIOS.items():
+            lines = tuple(group_line(g, points(g, scenario), styles) for g in drawn_groups(panel, LINES))
+            words = f"{last} the last task: {say_ends(lines)}."
+            name_of = f"{name}-{file_name(scenario)}"
+            charts.append(Chart(f"{what}, {title}", label, "accuracy, percent", lines, words, name=name_of))
+    return charts
+
+
+def _changes(matrix: Sequence[Sequence[float | None]]) -> Grid:
+    """Accuracy minus that when the task had just been learned."""
+    learned = [matrix[task][task] for task in range(len(matrix))]
+    return tuple(
+        tuple(
+            None if v is None or start is None else v - start for v, start in zip(row, learned, strict=True)
+        )
+        for row in matrix
     )
 
 
-def matrices(panels: Sequence[Panel]) -> Section:
-    """Every accuracy matrix as a heat map."""
-    parts, left, hidden = [], MATRIX_CELLS, 0
+def matrices(panels: Sequence[Panel]) -> Section | None:
+    """Every accuracy matrix as a heat map; its color shows what was lost or gained since a task was learned."""
+    shown: dict[str, list[HeatMap]] = {}
+    left, hidden = MATRIX_CELLS, 0
     for panel in panels:
-        blocks: list[Block] = []
+        maps = []
         for group in panel.groups:
-            size = group.num_tasks**2
-            if 2 * size > left:
+            left -= 2 * group.num_tasks**2
+            if left < 0:
                 hidden += 1
-                continue
-            left -= 2 * size
-            tasks = tuple(str(task + 1) for task in range(group.num_tasks))
-            for scenario, title in SCENARIOS.items():
-                blocks.append(
-                    HeatMap(
-                        f"{group.label}, {title}",
-                        tasks,
-                        tasks,
-                        tuple(tuple(row) for row in group.matrix(scenario)),
-                        corner="after / on task",
-                        digits=1 if group.num_tasks <= 10 else 0,
-                        name=f"matrix-{file_name(group.label)}-{scenario.replace('_', '-')}-{panel.name}",
-                    )
-                )
-        if blocks:
-            parts.append(Part(panel.title, tuple(blocks), folded=len(panels) > 1))
-    notes = (
-        (f"{hidden} more are left out here; `gplasc report --tables` writes all of them.",) if hidden else ()
-    )
-    return Section(
+            else:
+                maps += [_matrix(group, scenario) for scenario in SCENARIOS]
+        # One scale for the panel, so that methods compare; changes of a few points stay pale.
+        changes = finite(v for heat in maps for row in heat.shades or () for v in row)
+        shown[panel.name] = [replace(heat, top=max([5.0, *map(abs, changes)])) for heat in maps]
+    return panel_section(
         "Accuracy matrices",
-        text="Row t, column i: accuracy in percent on task i after learning task t, mean over seeds.",
-        parts=tuple(parts),
-        notes=notes,
+        "Row t, column i: accuracy in percent on task i after learning task t, mean over seeds. The color is the "
+        "change since the task was learned: orange where accuracy was lost, blue where it was gained.",
+        panels,
+        lambda panel: shown[panel.name],
+        remark=lambda panel: f"Full color: a change of {shown[panel.name][0].top:.0f} points.",
+        fold_above=1,
+        notes=[f"{hidden} more are left out here; `gplasc report --tables` writes all of them."]
+        if hidden
+        else (),
+    )
+
+
+def _matrix(group: Group, scenario: str) -> HeatMap:
+    tasks = tuple(str(task + 1) for task in range(group.num_tasks))
+    matrix = group.matrix(scenario)
+    return HeatMap(
+        f"{group.label}, {SCENARIOS[scenario]}",
+        tasks,
+        tasks,
+        tuple(tuple(row) for row in matrix),
+        _changes(matrix),
+        corner="after / on task",
+        digits=1 if group.num_tasks <= 10 else 0,
+        name=f"matrix-{file_name(group.label)}-{file_name(scenario)}",
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from gplasc.report.chart import Chart, Series
-from gplasc.report.groups import SCENARIOS, Group, Panel, show_value, varying_settings
-from gplasc.report.section import Block, Part, Section
-from gplasc.report.wording import band, cut_words, file_name, known
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.report.chart import Chart
+from gplasc.report.groups import Group, Panel, show_value, varying_settings
+from gplasc.report.lines import spread_series
+from gplasc.report.section import Block, Section, Subsection
+from gplasc.report.wording import cut_words, file_name
 
 
 def settings_effect(panels: Sequence[Panel]) -> Section | None:
@@ -33,9 +35,12 @@ def settings_effect(panels: Sequence[Panel]) -> Section | None:
             if not slices:
                 continue
             for scenario, scenario_title in SCENARIOS.items():
-                blocks.append(_effect_chart(name, slices, scenario, scenario_title, f"{stream}-{scale}"))
+                blocks.append(_effect_chart(name, slices, scenario, scenario_title))
         if blocks:
-            parts.append(Part(f"{stream}, {scale} scale", tuple(blocks)))
+            where = f"{stream}, {scale} scale"
+            parts.append(
+                Subsection(where, tuple(blocks), folder=f"{file_name(stream, 24)}-{file_name(scale)}")
+            )
     if not parts:
         return None
     return Section(
@@ -71,24 +76,15 @@ def _slices(title: str, groups: Sequence[Group], name: str) -> list[tuple[str, l
 
 
 def _effect_chart(
-    name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str, scenario_title: str, where: str
+    name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str, scenario_title: str
 ) -> Chart:
     lines = []
     for index, (label, groups) in enumerate(slices):
-        points = [(float(g.settings[name]), g.spread(scenario, "final_accuracy")) for g in groups]
-        bands = [band(s) for _, s in points]
-        lines.append(
-            Series(
-                label,
-                tuple(x for x, _ in points),
-                tuple(known(s.mean) for _, s in points),
-                low=tuple(low for low, _ in bands),
-                high=tuple(high for _, high in bands),
-                color=index,
-            )
-        )
-    places = [x for line in lines for x in line.x if isinstance(x, (int, float))]
-    wide = min(places) > 0 and max(places) / min(places) > 30
+        places = [float(g.settings[name]) for g in groups]
+        spreads = [g.spread(scenario, "final_accuracy") for g in groups]
+        lines.append(spread_series(label, places, spreads, index))
+    values = [float(g.settings[name]) for _, groups in slices for g in groups]
+    wide = min(values) > 0 and max(values) / min(values) > 30
     words = []
     for line in lines:
         pairs = [(y, x) for x, y in zip(line.x, line.y, strict=True) if y is not None]
@@ -102,5 +98,5 @@ def _effect_chart(
         tuple(lines),
         cut_words("; ".join(words) + "."),
         log_x=wide,
-        name=f"effect-{file_name(f'{name} {where}')}-{scenario.replace('_', '-')}",
+        name=f"effect-{file_name(name)}-{file_name(scenario)}",
     )

@@ -4,76 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gplasc.report.chart import Chart, Guide, Series
-from gplasc.report.drawing import ROWS, drawn_groups, folded
-from gplasc.report.groups import SCENARIOS, Panel
-from gplasc.report.section import Part, Section
-from gplasc.report.table import Cell, Table
-from gplasc.report.wording import band, known, say_values, show_spread, tone
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.report.chart import Chart, Guide
+from gplasc.report.groups import Panel
+from gplasc.report.lines import ROWS, drawn_groups, panel_section, spread_series
+from gplasc.report.section import Block, Section
+from gplasc.report.wording import mark_difference, say_values, show_spread
+from gplasc.results.table import Marked, Table
+
+_NAME = "forgetting"
+_METRICS = {
+    "forgetting": "forgetting",
+    "forgetting_nonnegative": "never below 0",
+    "backward_transfer": "backward transfer",
+}
 
 
 def forgetting(panels: Sequence[Panel]) -> Section | None:
     """How much of what was learned is lost."""
-    parts = []
-    for panel in panels:
-        if all(group.num_tasks < 2 for group in panel.groups):
-            continue
-        shown = drawn_groups(panel, ROWS)
-        labels = tuple(g.label for g in shown)
-        series = []
-        for index, (scenario, title) in enumerate(SCENARIOS.items()):
-            found = [g.spread(scenario, "forgetting") for g in shown]
-            bands = [band(s) for s in found]
-            series.append(
-                Series(
-                    title,
-                    labels,
-                    tuple(known(s.mean) for s in found),
-                    low=tuple(low for low, _ in bands),
-                    high=tuple(high for _, high in bands),
-                    color=index,
-                )
-            )
-        chart = Chart(
-            "Forgetting after the last task",
-            "",
-            "percentage points",
-            tuple(series),
-            f"Class-IL forgetting in points: {say_values(zip(labels, series[0].y, strict=True))}.",
-            kind="interval",
-            guides=(Guide(0.0, "none"),),
-            name=f"forgetting-{panel.name}",
-        )
-        rows = []
-        for group in panel.groups:
-            row: list[str | Cell] = [group.label]
-            comparison = panel.comparison(group)
-            for scenario in SCENARIOS:
-                row += [
-                    show_spread(group.spread(scenario, m))
-                    for m in ("forgetting", "forgetting_nonnegative", "backward_transfer")
-                ]
-                row.append(
-                    tone(comparison.difference(scenario, "forgetting"), more_is_better=False)
-                    if comparison
-                    else Cell("–", "muted")
-                )
-            rows.append(tuple(row))
-        names = ("forgetting", "never below 0", "backward transfer", "change by plug-in")
-        table = Table(
-            f"Forgetting on {panel.title}",
-            ("method", *(f"{title} {name}" for title in SCENARIOS.values() for name in names)),
-            tuple(rows),
-            name=f"forgetting-{panel.name}",
-        )
-        parts.append(Part(panel.title, (chart, table) if chart.drawable else (table,), folded=folded(panels)))
-    if not parts:
-        return None
-    return Section(
-        "Forgetting",
-        text="Forgetting is the best accuracy a task ever had before the last task, minus what it has at the end, "
-        "averaged over all tasks but the last (Chaudhry et al., 2018): lower is better, and below 0 means that later "
-        "tasks helped. The second column counts the last row among the best, so that it is never below 0. Backward "
-        "transfer is the accuracy at the end minus that when the task had just been learned.",
-        parts=tuple(parts),
+    text = (
+        "Forgetting is the best accuracy a task ever had before the last task, minus what it has at the end, averaged "
+        "over all tasks but the last (Chaudhry et al., 2018): lower is better, and below 0 means that later tasks "
+        "helped. The second column counts the last row among the best, so that it is never below 0. Backward transfer "
+        "is the accuracy at the end minus that when the task had just been learned."
     )
+    return panel_section("Forgetting", text, panels, _blocks)
+
+
+def _blocks(panel: Panel) -> list[Block]:
+    if all(group.num_tasks < 2 for group in panel.groups):
+        return []
+    shown = drawn_groups(panel, ROWS)
+    labels = [g.label for g in shown]
+    series = tuple(
+        spread_series(title, labels, [g.spread(scenario, "forgetting") for g in shown], index)
+        for index, (scenario, title) in enumerate(SCENARIOS.items())
+    )
+    words = f"Class-IL forgetting in points: {say_values(zip(labels, series[0].y, strict=True))}."
+    chart = Chart(
+        "Forgetting after the last task",
+        "",
+        "percentage points",
+        series,
+        words,
+        "interval",
+        (Guide(0.0),),
+        name=_NAME,
+    )
+    rows = []
+    for group in panel.groups:
+        row: list[str | Marked] = [group.label]
+        for scenario in SCENARIOS:
+            row += [show_spread(group.spread(scenario, metric)) for metric in _METRICS]
+            row.append(mark_difference(panel.gain(group, scenario, "forgetting"), more_is_better=False))
+        rows.append(row)
+    names = (*_METRICS.values(), "change by plug-in")
+    columns = ("method", *(f"{title} {name}" for title in SCENARIOS.values() for name in names))
+    table = Table("Forgetting, percentage points", columns, rows, name=_NAME)
+    return [chart, table] if chart.drawable else [table]

@@ -6,17 +6,22 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gplasc.report.chart import Chart, Guide, HeatMap, Plot
-from gplasc.report.drawing import LINES, drawn_groups, folded, group_line, line_styles, say_limit
+import numpy
+
+from gplasc.report import style
+from gplasc.report.chart import Chart, Guide
 from gplasc.report.groups import Panel, finite
-from gplasc.report.section import Block, Part, Section
+from gplasc.report.heatmap import HeatMap
+from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, panel_section, say_limit
+from gplasc.report.section import Block, Section
+from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures
 from gplasc.report.wording import file_name, say_ends
 from gplasc.results.aggregate import spread
 
 COSINE_CELLS = 5_000
 """Entries of cosine matrices that the page shows at most."""
 SPHERES = 4
-"""Spheres to turn: browsers allow a page about sixteen of them."""
+"""Spheres in a page at most."""
 
 
 def _pair_mean(matrix: Sequence[Sequence[float]]) -> float | None:
@@ -43,75 +48,78 @@ _DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
     ("drift", "Drift of past class means", "mean distance", _past_mean),
     (
         "pairs_below_threshold",
-        "Class pairs of the current task below the cosine threshold",
-        "share of pairs",
+        "Class pairs farther apart than their region allows",
+        "share of pairs of the task just learned",
         lambda v: float(v),
     ),
 )
 
 
+_NO_PAIRS = (
+    "No pair of classes of a task just learned has a cosine below the plug-in's threshold k: all classes lie inside "
+    "the region of their task, and the range term is at rest."
+)
+
+
 def geometry(panels: Sequence[Panel]) -> Section | None:
     """Where the tasks lie on the sphere, over the course of learning."""
-    parts = []
+    blocks: dict[str, list[Block]] = {}
+    notes: list[str] = []
     spheres, room = 0, COSINE_CELLS
     for panel in panels:
-        styles = line_styles(panel)
-        charts: list[Block] = []
-        for name, title, label, reduce in _DIAGNOSES:
-            lines = []
-            for group in drawn_groups(panel, LINES):
-                points = []
-                for after in range(group.num_tasks):
-                    values = finite(reduce(v) for v in group.geometry(after, name))
-                    if values:
-                        points.append((float(after + 1), spread(values)))
-                if points:
-                    lines.append(group_line(group, points, styles))
-            tasks = max(group.num_tasks for group in panel.groups)
-            guides: tuple[Guide, ...] = ()
-            if name == "center_cosines" and tasks > 1:
-                guides = (
-                    Guide(
-                        -1 / (tasks - 1), f"simplex ETF, −1/(T−1) = {-1 / (tasks - 1):.2f}".replace("-", "−")
-                    ),
-                )
-            if name == "vertex_cosine":
-                guides = (Guide(1.0, "at the vertex"),)
-            chart = Chart(
-                title,
-                "tasks learned",
-                label,
-                tuple(lines),
-                f"After the last task: {say_ends(lines)}.",
-                guides=guides,
-                y_range=(-0.02, 1.05) if name == "pairs_below_threshold" else None,
-                name=f"geometry-{name.replace('_', '-')}-{panel.name}",
-            )
-            if chart.drawable:
-                charts.append(chart)
-        if not charts:
-            continue
-        if spheres < SPHERES:
-            found = _spheres(panel)
-            charts += found
-            spheres += len(found)
-        maps = _cosine_maps(panel, room)
-        charts += maps
+        charts = _charts(panel, notes)
+        found = _spheres(panel) if charts and spheres < SPHERES else []
+        maps = _cosine_maps(panel, room) if charts else []
+        spheres += len(found)
         room -= sum(len(heat.rows) * len(heat.columns) for heat in maps) // 2
-        parts.append(Part(panel.title, tuple(charts), say_limit(panel, LINES), folded=folded(panels)))
-    if not parts:
-        return None
-    return Section(
+        blocks[panel.name] = [*charts, *found, *maps]
+    return panel_section(
         "Geometry of the features",
-        text="From the unit-length features of the test images: the center of a task is the mean of its class means, "
+        "From the unit-length features of the test images: the center of a task is the mean of its class means, "
         "its radius their root mean square distance from it. T centers cannot all be farther apart than the corners of "
-        "a simplex, whose cosines are −1/(T−1). Drift is how far the class means of past "
-        "tasks have moved since they were learned.",
-        parts=tuple(parts),
+        "a simplex, whose cosines are −1/(T−1). Drift is how far the class means of past tasks have moved since they "
+        "were learned. Classes of a task whose cosine is below the plug-in's threshold k are farther apart than the "
+        "region allows, and the range term acts on them.",
+        panels,
+        lambda panel: blocks[panel.name],
+        remark=say_limit,
+        notes=notes,
     )
 
 
-def _spheres(panel: Panel) -> list[Plot]:
+def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
+    """A chart for every diagnosis that has numbers; a diagnosis that is 0 everywhere becomes a note."""
+    styles = line_styles(panel)
+    tasks = max(group.num_tasks for group in panel.groups)
+    guides = {"vertex_cosine": (Guide(1.0, "at the vertex"),)}
+    if tasks > 1:
+        simplex = -1 / (tasks - 1)
+        guides["center_cosines"] = (Guide(simplex, f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"),)
+    charts = []
+    for name, title, label, reduce in _DIAGNOSES:
+        lines = []
+        for group in drawn_groups(panel, LINES):
+            found = [finite(map(reduce, group.geometry(after, name))) for after in range(group.num_tasks)]
+            points = [(float(after), spread(values)) for after, values in enumerate(found, 1) if values]
+            lines += [group_line(group, points, styles)] if points else []
+        words = f"After the last task: {say_ends(lines)}."
+        chart = Chart(
+            title,
+            "tasks learned",
+            label,
+            tuple(lines),
+            words,
+            guides=guides.get(name, ()),
+            name=f"geometry-{file_name(name)}",
+        )
+        if name == "pairs_below_threshold" and not any(y for line in lines for y in line.y):
+            notes += [_NO_PAIRS] if lines else []
+        elif chart.drawable:
+            charts.append(chart)
+    return charts
+
+
+def _spheres(panel: Panel) -> list[SpherePanel]:
     """A base and its variant at one seed, to be compared; without such a pair, the first run."""
     for comparison in panel.comparisons:
         runs = [
@@ -148,25 +156,18 @@ def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
                 tasks[:-1],
                 tuple(tuple(row) for row in rows),
                 corner="task",
-                top=1.0,
-                signed=True,
                 digits=2,
-                name=f"cosines-{file_name(group.label)}-{panel.name}",
+                name=f"cosines-{file_name(group.label)}",
             )
         )
     return maps
 
 
-def center_sphere(record: dict[str, Any], name: str) -> Plot | None:
+def center_sphere(record: dict[str, Any], name: str) -> SpherePanel | None:
     """The task centers of a run at the end, brought into three dimensions; None when the record has none.
 
     The Gram matrix of unit centers has the coordinates in its eigenvectors; three of them are kept.
     """
-    import numpy
-
-    from gplasc.report import style
-    from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures, sphere_scene
-
     rows = record.get("geometry") or []
     last = rows[-1] if rows else {}
     gram = numpy.array(last.get("center_cosines") or [], dtype=float)
@@ -194,6 +195,7 @@ def center_sphere(record: dict[str, Any], name: str) -> Plot | None:
                 numpy.zeros(1, dtype=numpy.int64),
                 style.color(index),
                 cap,
+                mark=str(index + 1),
             )
         )
     # Face the centers where they crowd on one side, from a little above.
@@ -202,19 +204,18 @@ def center_sphere(record: dict[str, Any], name: str) -> Plot | None:
     front = middle / length if length > 0.2 else numpy.array([0.8, 0.6, 0.0])
     view = front + 0.35 * numpy.cross(front, numpy.eye(3)[numpy.argmin(numpy.abs(front))])
     pole = numpy.eye(3)[numpy.argmin(numpy.abs(view))]
-    figure = sphere_scene(SpherePanel(name, "", tuple(tasks), view, pole))
-    x, y, z = 1.04 * points.T
-    names = [str(index + 1) for index in range(len(points))]
-    figure.add_scatter3d(x=x, y=y, z=z, mode="text", text=names, textposition="top right", hoverinfo="skip")
     if share > 0.999:
         exact = "exactly"
     else:
         exact = f"with {share:.1%} of their spread; regions may overlap here that are apart in all dimensions"
     seed = record["settings"].get("seed", 0)
-    return Plot(
+    return SpherePanel(
         f"Task regions of {name}, seed {seed}",
-        figure,
         f"Three dimensions hold the {len(points)} task centers {exact}. Each region is the cap whose angle is that of "
         f"the task's radius seen from the origin. Mean cosine between centers: {_pair_mean(gram.tolist()):.2f}. "
         "Drag to turn.",
+        tuple(tasks),
+        view,
+        pole,
+        name=f"sphere-{file_name(name)}",
     )

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gplasc.report.groups import Group, Panel, finite, show_value, varying_settings
-from gplasc.report.section import Block, Part, Section
-from gplasc.report.table import Table
+from gplasc.report.section import Block, Section, Subsection
+from gplasc.results.table import Column, Table
+
+_SETTINGS = ("setting", Column("value", "left"), Column("from", "left"))
 
 
 def deviations(panels: Sequence[Panel]) -> Section | None:
@@ -20,7 +22,7 @@ def deviations(panels: Sequence[Panel]) -> Section | None:
     rows = tuple((name, text) for name in sorted(found) for text in found[name])
     if not rows:
         return None
-    table = Table("Departures from papers and official code", ("method", "departure"), rows, text_columns=2)
+    table = Table("Departures from papers and official code", ("method", Column("departure", "left")), rows)
     return Section(
         "Deviations",
         (table,),
@@ -41,10 +43,8 @@ def settings(panels: Sequence[Panel]) -> Section:
     parts = []
     if shared:
         parts.append(
-            Part(
-                "Shared by all runs",
-                (Table("Settings shared by all runs", ("setting", "value", "from"), shared, text_columns=3),),
-                folded=True,
+            Subsection(
+                "Shared by all runs", (Table("Settings shared by all runs", _SETTINGS, shared),), folded=True
             )
         )
     if len(groups) > 1:
@@ -56,8 +56,8 @@ def settings(panels: Sequence[Panel]) -> Section:
                     for name, value in group.settings.items()
                     if name in differing
                 )
-                tables.append(Table(group.label, ("setting", "value", "from"), rows, text_columns=3))
-            parts.append(Part(panel.title, tuple(tables), folded=True))
+                tables.append(Table(group.label, _SETTINGS, rows))
+            parts.append(Subsection(panel.title, tuple(tables), folded=True))
     seeds = sorted({r["settings"].get("seed", 0) for _, g in groups for r in g.records})
     listed = ", ".join(map(str, seeds[:20])) + (" and more" if len(seeds) > 20 else "")
     return Section(
@@ -84,16 +84,15 @@ def provenance(panels: Sequence[Panel]) -> Section:
     kept = [i for i in range(len(columns)) if i not in same]
     table = Table(
         "Every run",
-        tuple(columns[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in rows),
+        [Column(columns[i], "left" if i < 12 else "right") for i in kept],
+        [[row[i] for i in kept] for row in rows],
         name="runs",
-        text_columns=sum(i < 12 for i in kept),
     )
     facts = "; ".join(f"{columns[i]} {rows[0][i] or 'unknown'}" for i in same)
     text = f"The same for all runs: {facts}." if same else ""
     parts = (
-        Part("Runs", (table,), text, folded=len(rows) > 30),
-        Part("Streams", (streams(panels),), folded=True),
+        Subsection("Runs", (table,), text, folded=len(rows) > 30),
+        Subsection("Streams", (streams(panels),), folded=True),
     )
     return Section("Provenance", parts=parts)
 
@@ -124,13 +123,13 @@ def _run_row(record: dict[str, Any], group: Group, panel: Panel) -> tuple[str, .
 
 def streams(panels: Sequence[Panel]) -> Table:
     """What each stream held."""
-    rows: dict[tuple[Any, ...], tuple[str, ...]] = {}
+    rows: dict[tuple[str, ...], list[str]] = {}
     for panel in panels:
         for group in panel.groups:
             stream = group.first["stream"]
             names = [str(n) for n in stream.get("class_names") or []]
             shown = ", ".join(names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
-            row = (
+            row = [
                 panel.stream,
                 show_value(list(panel.classes_per_task)),
                 "×".join(map(str, stream.get("image_shape") or [])),
@@ -138,8 +137,8 @@ def streams(panels: Sequence[Panel]) -> Table:
                 show_value(stream.get("test_samples") or []),
                 shown,
                 " ".join(map(str, stream.get("notes") or [])),
-            )
-            rows[row] = row
+            ]
+            rows[tuple(row)] = row
     columns = (
         "stream",
         "classes per task",
@@ -149,4 +148,4 @@ def streams(panels: Sequence[Panel]) -> Table:
         "classes",
         "notes",
     )
-    return Table("Streams", columns, tuple(rows.values()), text_columns=7)
+    return Table("Streams", [Column(column, "left") for column in columns], list(rows.values()))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.reference import Published, lookup, tables
-from gplasc.report.groups import METRICS, SCENARIOS, Comparison, Group, Panel
-from gplasc.report.section import Part, Section
-from gplasc.report.table import Cell, Table
-from gplasc.report.wording import show_difference, show_spread
+from gplasc.report.groups import METRICS, Comparison, Group, Panel
+from gplasc.report.lines import panel_section
+from gplasc.report.section import Section
+from gplasc.report.wording import scale_note, show_difference, show_spread, signed
+from gplasc.results.table import Column, Marked, Table
 
 
 def find_published(group: Group, panel: Panel, scenario: str, metric: str) -> list[Published]:
@@ -24,12 +26,27 @@ def find_published(group: Group, panel: Panel, scenario: str, metric: str) -> li
     return found
 
 
+def published_gain(
+    number: Published, comparison: Comparison, panel: Panel, scenario: str, metric: str
+) -> float | None:
+    """The published number minus that of the base in the same table; None where it has no base."""
+    base = lookup(
+        number.table,
+        comparison.base.title,
+        stream=panel.stream,
+        buffer=panel.buffer,
+        scenario=scenario,
+        metric=metric,
+    )
+    return None if base is None else number.mean - base.mean
+
+
 def paper_table(panel: Panel) -> tuple[Table, list[str]] | None:
     """Ours and the paper's numbers for one panel, with the remarks on them; None when the paper has none.
 
     A variant of a method that differs from the preset has no published counterpart, so it is left out.
     """
-    rows: list[tuple[str | Cell, ...]] = []
+    rows: list[tuple[str | Marked, ...]] = []
     remarks: list[str] = []
     same_scale = panel.scale == "paper"
     titles = [group.title for group in panel.groups]
@@ -45,17 +62,15 @@ def paper_table(panel: Panel) -> tuple[Table, list[str]] | None:
     if not rows:
         return None
     columns = (
-        "method", "metric", "published in", f"ours, {panel.scale} scale", "n", "the paper",
-        "ours − paper", "our gain", "the paper's gain",
+        "method", Column("metric", "left"), Column("published in", "left"), f"ours, {panel.scale} scale", "n",
+        "the paper", "ours − paper", "our gain", "the paper's gain",
     )  # fmt: skip
-    note = f"Ours was measured at {panel.scale} scale, the paper's at full scale: so no difference is given."
     table = Table(
-        f"Ours beside the paper on {panel.title}",
+        "Ours beside the paper",
         columns,
-        tuple(rows),
-        note="" if same_scale else note,
-        name=f"paper-{panel.name}",
-        text_columns=3,
+        rows,
+        notes=() if same_scale else (scale_note(panel.scale),),
+        name="paper",
     )
     return table, remarks
 
@@ -69,22 +84,14 @@ def _row(
     metric: str,
     number: Published,
     same_scale: bool,
-) -> tuple[str | Cell, ...]:
+) -> tuple[str | Marked, ...]:
     ours = group.spread(scenario, metric)
     gap = ours.mean - number.mean
     gain = their_gain = "–"
     if comparison is not None:
         gain = show_difference(comparison.difference(scenario, metric))
-        base = lookup(
-            number.table,
-            comparison.base.title,
-            stream=panel.stream,
-            buffer=panel.buffer,
-            scenario=scenario,
-            metric=metric,
-        )
-        if base is not None:
-            their_gain = f"{number.mean - base.mean:+.2f}".replace("-", "−")
+        published = published_gain(number, comparison, panel, scenario, metric)
+        their_gain = "–" if published is None else signed(published)
     return (
         group.label,
         f"{title} {METRICS[metric]}",
@@ -92,7 +99,7 @@ def _row(
         show_spread(ours),
         str(ours.count),
         str(number),
-        f"{gap:+.2f}".replace("-", "−") if same_scale and math.isfinite(gap) else Cell("–", "muted"),
+        signed(gap) if same_scale and math.isfinite(gap) else Marked("–", "muted"),
         gain,
         their_gain,
     )
@@ -100,20 +107,14 @@ def _row(
 
 def against_paper(panels: Sequence[Panel]) -> Section | None:
     """Ours beside the published numbers, where there are any."""
-    parts, notes = [], []
-    for panel in panels:
-        found = paper_table(panel)
-        if found is not None:
-            table, remarks = found
-            parts.append(Part(panel.title, (table,)))
-            notes += [remark for remark in remarks if remark not in notes]
-    if not parts:
-        return None
-    return Section(
+    found = {panel.name: paper_table(panel) for panel in panels}
+    return panel_section(
         "Beside the paper",
-        text="Published numbers are those of the full protocol. A difference is given only where ours was measured at "
+        "Published numbers are those of the full protocol. A difference is given only where ours was measured at "
         "paper scale too; elsewhere the two stand side by side to compare the order of methods and the sign of gains, "
         "and are no reproduction.",
-        parts=tuple(parts),
-        notes=tuple(notes),
+        panels,
+        lambda panel: [pair[0]] if (pair := found[panel.name]) else [],
+        fold_above=math.inf,
+        notes=[remark for pair in found.values() if pair for remark in pair[1]],
     )

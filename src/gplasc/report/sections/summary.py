@@ -5,30 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.chart import Chart, Guide, Series
-from gplasc.report.drawing import ROWS, rank
-from gplasc.report.groups import SCENARIOS, Panel, finite, show_value
-from gplasc.report.section import Block, Part, Section
-from gplasc.report.table import Cell, Table
-from gplasc.report.wording import cut_words, known, scale_note, show_difference, show_spread, tone
+from gplasc.report.groups import Panel, finite, show_value
+from gplasc.report.lines import ROWS, panel_section, rank
+from gplasc.report.section import Block, Section
+from gplasc.report.wording import (
+    SEEDS,
+    cut_words,
+    known,
+    mark_difference,
+    scale_note,
+    show_difference,
+    show_spread,
+)
+from gplasc.results.table import Marked, Table
 
 
-def summary(panels: Sequence[Panel]) -> Section:
+def summary(panels: Sequence[Panel]) -> Section | None:
     """Final accuracy of every group with the gain of the plug-ins."""
-    parts = []
-    for panel in panels:
-        blocks: list[Block] = [summary_table(panel)]
-        gains = gain_chart(panel)
-        if gains is not None:
-            blocks.append(gains)
-        parts.append(Part(panel.title, tuple(blocks)))
     text = (
         "Accuracies are percent of the test images, averaged over tasks after the last one: among all classes "
         "seen (class-IL), or among those of the image's own task (task-IL). Each entry is mean ± standard deviation "
         "over n seeds. A gain is the mean difference, seed by seed, to the same method without the plug-in, with its "
-        "bootstrap interval of 95 percent; ✓ (better) and ✗ (worse) mark those whose interval leaves 0 out."
+        "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark those whose interval leaves 0 out and rests on at "
+        f"least {SEEDS} seeds."
     )
-    return Section("Summary", text=text, parts=tuple(parts), notes=tuple(_unlike_notes(panels)))
+    notes = _unlike_notes(panels)
+    return panel_section("Summary", text, panels, _blocks, fold_above=math.inf, notes=notes)
+
+
+def _blocks(panel: Panel) -> list[Block]:
+    chart = gain_chart(panel)
+    return [summary_table(panel), chart] if chart else [summary_table(panel)]
 
 
 def _unlike_notes(panels: Sequence[Panel]) -> list[str]:
@@ -51,68 +60,47 @@ def summary_table(panel: Panel) -> Table:
     for title in SCENARIOS.values():
         columns += [f"{title} accuracy", *([f"{title} gain"] if has_gain else [])]
     columns += ["class-IL average incremental", "class-IL forgetting", "task-IL forgetting"]
-    best = {}
-    for scenario in SCENARIOS:
-        # Learning all tasks at once is the upper bound, not a contestant.
-        means = [g.spread(scenario, "final_accuracy").mean for g in panel.groups if g.method != "joint"]
-        best[scenario] = max(finite(means), default=math.nan)
+    best = {
+        scenario: max(
+            finite(g.spread(scenario, "final_accuracy").mean for g in panel.contestants), default=math.nan
+        )
+        for scenario in SCENARIOS
+    }
     rows = []
     for group in panel.groups:
-        row: list[str | Cell] = [group.label, str(len(group.records))]
-        comparison = panel.comparison(group)
+        row: list[str | Marked] = [group.label, str(len(group.records))]
         for scenario in SCENARIOS:
             value = group.spread(scenario, "final_accuracy")
-            is_best = value.mean == best[scenario] and len(panel.groups) > 1 and group.method != "joint"
-            row.append(Cell(show_spread(value), "best" if is_best else ""))
+            is_best = value.mean == best[scenario] and len(panel.groups) > 1 and group in panel.contestants
+            row.append(Marked(show_spread(value), "best" if is_best else ""))
             if has_gain:
-                row.append(
-                    tone(comparison.difference(scenario, "final_accuracy"))
-                    if comparison
-                    else Cell("–", "muted")
-                )
+                row.append(mark_difference(panel.gain(group, scenario, "final_accuracy")))
         row.append(show_spread(group.spread("class_il", "average_incremental_accuracy")))
         row += [show_spread(group.spread(scenario, "forgetting")) for scenario in SCENARIOS]
         rows.append(tuple(row))
     return Table(
-        f"Final accuracy in percent on {panel.title}",
-        tuple(columns),
-        tuple(rows),
-        note=scale_note(panel.scale),
-        name=f"summary-{panel.name}",
+        "Final accuracy, percent",
+        columns,
+        rows,
+        notes=[note] if (note := scale_note(panel.scale)) else [],
+        name="summary",
     )
 
 
 def gain_chart(panel: Panel) -> Chart | None:
-    """The gains as dots with intervals."""
-    if not panel.comparisons:
-        return None
-    series = []
-    words: list[str] = []
-    drawn = sorted(panel.comparisons, key=lambda c: -rank(c.group))[:ROWS]
+    """The gains as dots with intervals; None without any."""
+    best = sorted(panel.comparisons, key=lambda c: -rank(c.group))[:ROWS]
+    drawn = [c for c in panel.comparisons if c in best]
+    series, words = [], []
     for index, (scenario, title) in enumerate(SCENARIOS.items()):
-        gains = [
-            (c.group.label, c.difference(scenario, "final_accuracy")) for c in panel.comparisons if c in drawn
-        ]
-        pairs = [(label, gain) for label, gain in gains if gain.count]
-        words = words or [f"{label} {show_difference(gain)}" for label, gain in pairs]
-        series.append(
-            Series(
-                title,
-                tuple(label for label, _ in pairs),
-                tuple(g.mean for _, g in pairs),
-                low=tuple(known(g.low) for _, g in pairs),
-                high=tuple(known(g.high) for _, g in pairs),
-                color=index,
-            )
-        )
-    chart = Chart(
-        "Gain by the plug-in over the same method without it",
-        "",
-        "percentage points",
-        tuple(series),
-        cut_words("Class-IL gain in points: " + "; ".join(words) + "."),
-        kind="interval",
-        guides=(Guide(0.0, "no gain"),),
-        name=f"gain-{panel.name}",
-    )
+        gains = [(c.group.label, c.difference(scenario, "final_accuracy")) for c in drawn]
+        known_gains = [(label, gain) for label, gain in gains if gain.count]
+        words += [f"{label} {show_difference(gain)}" for label, gain in known_gains if index == 0]
+        labels = tuple(label for label, _ in known_gains)
+        values = tuple(gain.mean for _, gain in known_gains)
+        low, high = (tuple(known(getattr(gain, end)) for _, gain in known_gains) for end in ("low", "high"))
+        series.append(Series(title, labels, values, low, high, index))
+    text = cut_words("Class-IL gain in points: " + "; ".join(words) + ".")
+    title = "Gain by the plug-in over the same method without it"
+    chart = Chart(title, "", "percentage points", tuple(series), text, "interval", (Guide(0.0),), name="gain")
     return chart if chart.drawable else None

@@ -1,0 +1,101 @@
+"""Matrices as tables of colored cells: they can be read aloud, printed and copied."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from gplasc.report.drawing import Drawing
+from gplasc.results.table import html_text
+
+Grid = tuple[tuple[float | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A matrix with a color for every cell, from orange (below 0) through none (0) to blue (above 0).
+
+    Args:
+        title: Heading.
+        rows: Names of the rows.
+        columns: Names of the columns.
+        values: The numbers to read; None leaves a cell empty.
+        shades: What the color shows, of the same shape; None: the values themselves.
+        corner: What rows and columns are.
+        top: The size of a shade with full color.
+        digits: Decimals of the numbers.
+        name: Stem of the file when the figure is written to disk.
+
+    Raises:
+        ValueError: If the values or shades have another shape than rows and columns.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: Grid
+    shades: Grid | None = None
+    corner: str = ""
+    top: float = 1.0
+    digits: int = 1
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for grid in (self.values, self.shades or self.values):
+            if [len(row) for row in grid] != [len(self.columns)] * len(self.rows):
+                raise ValueError(
+                    f"the heat map {self.title!r} needs {len(self.rows)} x {len(self.columns)} values"
+                )
+
+    def cells(self) -> list[list[tuple[str, float]]]:
+        """Return text and shade, from -1 to 1, of every cell; the text is "" where there is no number."""
+        found = []
+        for values, shades in zip(self.values, self.shades or self.values, strict=True):
+            row = []
+            for value, shade in zip(values, shades, strict=True):
+                known = value is not None and math.isfinite(value)
+                strength = (
+                    shade / self.top if shade is not None and math.isfinite(shade) and self.top else 0.0
+                )
+                text = f"{value:.{self.digits}f}".replace("-", "−") if known else ""
+                row.append((text, max(-1.0, min(1.0, strength)) if known else 0.0))
+            found.append(row)
+        return found
+
+    def to_html(self) -> str:
+        """Return a table whose cells carry their shade as a variable for the page's style sheet."""
+        title, corner = html_text(self.title), html.escape(self.corner)
+        head = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in self.columns)
+        body = ""
+        for name, row in zip(self.rows, self.cells(), strict=True):
+            body += f'<tr><th scope="row">{html.escape(name)}</th>'
+            for text, shade in row:
+                sign = ' class="n"' if shade < 0 else ""
+                body += f'<td{sign} style="--v:{abs(shade):.2g}">{text}</td>' if text else "<td></td>"
+            body += "</tr>\n"
+        return (
+            f'<div class="scroll heat" tabindex="0" role="region" aria-label="{title}">'
+            f'<table><caption>{title}</caption><thead><tr><th scope="col">{corner}</th>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>\n"
+        )
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write SVG and PDF files and return their paths."""
+        wide, high = 16.0 + 7.5 * (self.digits + 3), 22.0
+        left = 14 + 6.8 * max(len(text) for text in (*self.rows, self.corner))
+        drawing = Drawing(max(left + wide * len(self.columns) + 8, 8 + 7.6 * len(self.title)))
+        drawing.height = 50 + high * len(self.rows)
+        drawing.text(8, 16, self.title, size=13)
+        drawing.text(left - 8, 37, self.corner, anchor="end", color="soft")
+        for column, name in enumerate(self.columns):
+            drawing.text(left + wide * (column + 0.5), 37, name, anchor="middle", color="soft")
+        for number, (name, row) in enumerate(zip(self.rows, self.cells(), strict=True)):
+            y = 44 + high * number
+            drawing.text(left - 8, y + 15, name, anchor="end", color="soft")
+            for column, (text, shade) in enumerate(row):
+                x = left + wide * column
+                drawing.area(x, y, wide - 2, high - 2, "cool" if shade < 0 else "heat", 0.72 * abs(shade))
+                drawing.text(x + wide / 2 - 1, y + 15, text, anchor="middle")
+        return drawing.write(stem, self.title)
