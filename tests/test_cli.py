@@ -77,7 +77,7 @@ def test_tables_for_people(tmp_path, capsys):
     assert "final accuracy" in capsys.readouterr().out
     assert call("show", "co2l", "--plugin", "gplasc") == 0
     shown = capsys.readouterr().out
-    assert "departures from the paper" in shown
+    assert "deviations from the paper" in shown
     assert "gplasc.margin" in shown
 
 

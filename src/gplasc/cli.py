@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
+import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,24 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
+import gplasc
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
     from gplasc.resolve import Resolved
 
-Names = UseAppendAction[tuple[str, ...]]
-INTERRUPTED = "interrupted and saved; run the same command again to continue"
+_Names = UseAppendAction[tuple[str, ...]]
+_INTERRUPTED = "interrupted and saved; run the same command again to continue"
 
 
 @dataclass
-class Settings:
+class _Settings:
     """What decides a run's result."""
 
     stream: str | None = None
     """Name of a stream (see `gplasc list`), folder:PATH or npz:PATH; default: seq-digits."""
     method: str | None = None
     """Name of a method (see `gplasc list`), or the path of a Python file with your own; default: co2l."""
-    plugin: Names = ()
+    plugin: _Names = ()
     """Plug-in to add, for example gplasc; may be repeated."""
     buffer: int | None = None
     """Number of samples the memory holds; default: that of the preset."""
@@ -40,7 +43,7 @@ class Settings:
     """paper: the published protocol; cpu (default): the same code on a budget for two cores; smoke: seconds."""
     config: Path | None = None
     """TOML file with settings, as `gplasc show --toml` prints them."""
-    set: Annotated[Names, arg(metavar="NAME=VALUE")] = ()
+    set: Annotated[_Names, arg(metavar="NAME=VALUE")] = ()
     """A single setting, for example train.lr=0.1 or margin=0.2; may be repeated."""
 
     def resolve(self) -> Resolved:
@@ -78,7 +81,7 @@ class Settings:
 
 
 @dataclass
-class Run(Settings):
+class _Run(_Settings):
     """Learn a stream task by task and evaluate all tasks after each.
 
     A run is named by the hash of its settings. Run again, a complete one prints its result; one that was cut off
@@ -105,6 +108,8 @@ class Run(Settings):
     """Print the record as one JSON object on the last line of standard output."""
     quiet: bool = False
     """No progress."""
+    forget_memory: bool = False
+    """Do not keep the memory of the finished run, which is needed to learn further tasks."""
     dry_run: bool = False
     """Only say what the run would cost."""
 
@@ -116,7 +121,9 @@ class Run(Settings):
         from gplasc.progress import display
         from gplasc.running import execute
 
-        if self.threads:
+        if self.threads is not None:
+            if self.threads < 1:
+                raise UserError(f"--threads is {self.threads}; give 1 or more, or leave it out for all cores")
             torch.set_num_threads(self.threads)
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
@@ -136,9 +143,10 @@ class Run(Settings):
                 save_every=self.save_every,
                 save_steps=self.save_steps,
                 tensorboard=self.tensorboard,
+                keep_memory=not self.forget_memory,
             )
         except Interrupted:
-            print(INTERRUPTED, file=sys.stderr)
+            print(_INTERRUPTED, file=sys.stderr)
             return 130
         if self.json:
             print(json.dumps(result.record))
@@ -150,7 +158,7 @@ class Run(Settings):
 
 
 @dataclass
-class Show(Settings):
+class _Show(_Settings):
     """Print the settings in force and where each comes from, and a method's deviations from its paper.
 
     `gplasc show der` is short for `gplasc show --method der`.
@@ -179,7 +187,7 @@ class Show(Settings):
 
 
 @dataclass
-class List:
+class _List:
     """List methods, plug-ins, streams and experiments."""
 
     json: bool = False
@@ -212,7 +220,7 @@ class List:
 
 
 @dataclass
-class Many:
+class _Many:
     """Where many runs are computed."""
 
     out: Path = Path("runs")
@@ -232,7 +240,7 @@ class Many:
 
 
 @dataclass
-class Reproduce(Many):
+class _Reproduce(_Many):
     """Reproduce a table or figure of the paper, beside the published numbers."""
 
     name: Positional[str] = ""
@@ -269,13 +277,13 @@ class Reproduce(Many):
         try:
             done = reproduce(self.name, **grid, overview=open_overview(self.quiet))
         except Interrupted:
-            print(INTERRUPTED, file=sys.stderr)
+            print(_INTERRUPTED, file=sys.stderr)
             return 130
         return 1 if done.failed else 0
 
 
 @dataclass
-class Sweep(Settings, Many):
+class _Sweep(_Settings, _Many):
     """Compute a grid over settings and seeds.
 
     Complete runs are skipped, runs that were cut off continue, and one that fails does not stop the others.
@@ -310,12 +318,12 @@ class Sweep(Settings, Many):
                 overview=open_overview(self.quiet),
             )
         except Interrupted:
-            print(INTERRUPTED, file=sys.stderr)
+            print(_INTERRUPTED, file=sys.stderr)
             return 130
 
 
 @dataclass
-class Report:
+class _Report:
     """Write one page about runs that opens offline, and on demand its tables and figures as files."""
 
     runs: Positional[tuple[Path, ...]] = (Path("runs"),)
@@ -341,7 +349,7 @@ class Report:
 
 
 @dataclass
-class Data:
+class _Data:
     """Find, download, check or look at data sets."""
 
     action: Positional[Literal["list", "path", "get", "check", "show"]]
@@ -376,50 +384,53 @@ class Data:
 
 
 @dataclass
-class Check:
-    """Check that a method keeps the rules: reproducible, resumable, within its memory, finite.
+class _Check:
+    """Check that a method or a plug-in keeps the rules: reproducible, resumable, within its memory, finite.
 
-    Learns small synthetic streams, with and without the plug-ins; exits with 0 if all is well and 1 if not.
+    Learns small synthetic streams; exits with 0 if all is well and 1 if not. A method is checked alone and with each
+    plug-in, a plug-in with a contrastive method, with one that replays and with one that never forwards its memory.
     """
 
-    method: Positional[str]
-    """Path of a Python file with your own method, or a method's name."""
-    plugin: Names = ("gplasc",)
-    """Plug-in to check the method with; may be repeated."""
+    name: Positional[str]
+    """Path of a Python file with your own method or plug-in, or the name of one."""
+    plugin: _Names = ("gplasc",)
+    """Plug-in to check a method with; may be repeated."""
 
     def main(self) -> int:
         """Run the command."""
-        from rich.console import Console
+        from gplasc.conformance import check_component
 
-        from gplasc.conformance import check_method, tabulate
-
-        combinations = [(), *((name,) for name in dict.fromkeys(self.plugin))]
-        columns = {"+".join((Path(self.method).stem, *c)): check_method(self.method, c) for c in combinations}
-        Console().print(tabulate(columns))
-        return 0 if all(outcome.passed for column in columns.values() for outcome in column) else 1
+        table, passed = check_component(self.name, tuple(dict.fromkeys(self.plugin)))
+        table.print()
+        return 0 if passed else 1
 
 
-Command = (
-    Annotated[Run, subcommand("run")]
-    | Annotated[Sweep, subcommand("sweep")]
-    | Annotated[Reproduce, subcommand("reproduce")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[List, subcommand("list")]
-    | Annotated[Data, subcommand("data")]
-    | Annotated[Check, subcommand("check")]
+_Command = (
+    Annotated[_Run, subcommand("run")]
+    | Annotated[_Sweep, subcommand("sweep")]
+    | Annotated[_Reproduce, subcommand("reproduce")]
+    | Annotated[_Report, subcommand("report")]
+    | Annotated[_Show, subcommand("show")]
+    | Annotated[_List, subcommand("list")]
+    | Annotated[_Data, subcommand("data")]
+    | Annotated[_Check, subcommand("check")]
 )
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run ``gplasc``; exit with 0 when done, 2 for the user's mistake, 130 when interrupted."""
     warnings.showwarning = lambda message, *_: print(f"gplasc: note: {message}", file=sys.stderr)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words == ["--version"]:
+        print(f"gplasc {gplasc.__version__}")
+        sys.exit(0)
     try:
+        _refuse_repetitions(words)
         command = tyro.cli(
-            Command,
+            _Command,
             prog="gplasc",
             description="Class-incremental learning with contrastive and replay methods, and GPLASC for all of them.",
-            args=arguments,
+            args=words,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
         code = command.main()
@@ -432,7 +443,28 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception as error:
+        print(
+            f"gplasc: unexpected {type(error).__name__}: {error} (the trace is in {_save_trace()}; "
+            "please report it)",
+            file=sys.stderr,
+        )
+        code = 1
     sys.exit(code)
+
+
+def _refuse_repetitions(words: list[str]) -> None:
+    """Refuse an option that is given twice: the parser would silently drop the first."""
+    names = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
+    for name in names:
+        if names.count(name) > 1 and name not in ("--plugin", "--set"):
+            raise UserError(f"{name} is given {names.count(name)} times; give it once")
+
+
+def _save_trace() -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="gplasc-", suffix=".txt", delete=False) as file:
+        traceback.print_exc(file=file)
+    return file.name
 
 
 if __name__ == "__main__":

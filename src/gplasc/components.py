@@ -36,6 +36,18 @@ def is_file(name: str) -> bool:
     return name.endswith(".py")
 
 
+def is_plugin(name: str) -> bool:
+    """Tell whether a name, or the classes that a user's file defines, belong to a plug-in."""
+    if not is_file(name):
+        return name in _list("plugins")
+    try:
+        tree = ast.parse(_read_source(Path(name)))
+    except SyntaxError:  # importing it will say more
+        return False
+    bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    return any(base.partition("[")[0].rpartition(".")[2] == "Plugin" for base in bases)
+
+
 def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
     """Return the class of a component.
 
@@ -77,12 +89,14 @@ def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
 
 def source_digest(path: str | Path) -> str:
     """Return the SHA-256 of a source file."""
+    return hashlib.sha256(_read_source(Path(path)).encode()).hexdigest()
+
+
+def _read_source(path: Path) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError as error:
-        raise UserError(
-            f"the file {path} cannot be read ({error.strerror}); give the path of a Python file"
-        ) from None
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the file {path} cannot be read ({error}); give the path of a Python file") from None
 
 
 @lru_cache

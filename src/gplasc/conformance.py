@@ -11,32 +11,32 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gplasc.build import build_learner
+from gplasc.components import is_plugin, section_names
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.digest import digest
 from gplasc.memory import Buffer
 from gplasc.resolve import Resolved, resolve
+from gplasc.results.table import Column, Marked, Table
 from gplasc.running import open_configured_stream
 from gplasc.streams import Samples, Stream, Task
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
 _LONE = "synthetic:tasks=3,classes=3,size=8,channels=1,train=1,test=2"
 _BUFFER = 7
+_METHODS_FOR_PLUGINS = ("co2l", "er", "agem")
 _WHERE = ("task", "epoch", "step", "lr")  # what a row of the log has besides the terms
 _BATCH = 5  # 16 samples a task: the last batch has one
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """What came out of one check."""
 
     check: str
@@ -49,41 +49,48 @@ class _Failure(Exception):
     """A check has failed; the message says how."""
 
 
-def check_method(method: str, plugins: Sequence[str] = ()) -> list[Outcome]:
+def check_method(method: str, plugins: Sequence[str] = ()) -> list[CheckResult]:
     """Run all checks on a method, given by its name or the path of its file, with plug-ins."""
     subject = _Subject(method, tuple(plugins))
     subject.settings(_STREAM, _BUFFER)  # an unknown name or an unreadable file is the caller's mistake
     outcomes = []
     for name, check in CHECKS.items():
         try:
-            outcomes.append(Outcome(name, True, check(subject) or ""))
+            outcomes.append(CheckResult(name, True, check(subject) or ""))
         except _Failure as failure:
-            outcomes.append(Outcome(name, False, str(failure)))
+            outcomes.append(CheckResult(name, False, str(failure)))
         except (KeyboardInterrupt, UserError):
             raise
         except Exception as error:  # whatever a user's method may raise is the finding
-            outcomes.append(Outcome(name, False, f"{type(error).__name__}: {error}"))
+            outcomes.append(CheckResult(name, False, f"{type(error).__name__}: {error}"))
     return outcomes
 
 
-def tabulate(columns: Mapping[str, Sequence[Outcome]]) -> Table:
-    """Return a table of checks with one column for each title."""
-    from rich.table import Table
+def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool]:
+    """Run all checks on a method, alone and with each plug-in, or on a plug-in with three kinds of methods.
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("check", no_wrap=True)
-    for title in columns:
-        table.add_column(title)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(row[0].check, *(_cell(outcome) for outcome in row))
-    return table
+    Args:
+        name: The name of a method or plug-in, or the path of a file with one.
+        plugins: What a method is combined with.
+
+    Returns:
+        A table with one column for each combination, and whether all checks passed.
+    """
+    pairs: list[tuple[str, tuple[str, ...]]]
+    if is_plugin(name):
+        pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
+    else:
+        pairs = [(name, ()), *((name, (plugin,)) for plugin in plugins)]
+    columns = {"+".join(section_names(method, added)): check_method(method, added) for method, added in pairs}
+    rows = [[found[0].check, *(_cell(one) for one in found)] for found in zip(*columns.values(), strict=True)]
+    table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
+    return table, all(outcome.passed for column in columns.values() for outcome in column)
 
 
-def _cell(outcome: Outcome) -> str:
-    from rich.markup import escape
-
-    word = "[green]passed[/]" if outcome.passed else "[red]FAILED[/]"
-    return f"{word}: {escape(outcome.detail)}" if outcome.detail else word
+def _cell(outcome: CheckResult) -> Marked:
+    word = "passed" if outcome.passed else "FAILED"
+    text = f"{word}: {outcome.detail}" if outcome.detail else word
+    return Marked(text, "better" if outcome.passed else "worse")
 
 
 # ---- one subject and its runs ------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -14,6 +16,7 @@ from gplasc.methods import find_method
 from gplasc.models import list_encoders
 from gplasc.plugins import find_plugin
 from gplasc.presets import matching_rules
+from gplasc.streams import Stream, fingerprint
 
 _SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
 """What others call a setting, for the hint after a wrong name."""
@@ -106,6 +109,41 @@ def resolve(
     _check_values(config)
     sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
     return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+
+
+def identify(
+    resolved: Resolved, *, data_dir: str | Path | None = None, stream: Stream | None = None
+) -> Resolved:
+    """Add the digest of the data to the settings, so that the run id covers it.
+
+    Args:
+        resolved: The settings.
+        data_dir: Where data sets are.
+        stream: The stream itself where it has no name that can be opened.
+
+    Raises:
+        UserError: If the data is missing or cannot be read.
+    """
+    digest = fingerprint(stream) if stream is not None else _fingerprint(resolved.config.stream, data_dir)
+    return _with_data(resolved, digest)
+
+
+def identify_if_there(resolved: Resolved, *, data_dir: str | Path | None = None) -> Resolved:
+    """Like `identify`; settings whose data is missing are returned as they are, and their run will say so."""
+    try:
+        return identify(resolved, data_dir=data_dir)
+    except UserError:
+        return resolved
+
+
+def _with_data(resolved: Resolved, digest: str) -> Resolved:
+    identity = {**resolved.config.identity, "data": digest}
+    return resolved.model_copy(update={"config": resolved.config.model_copy(update={"identity": identity})})
+
+
+@lru_cache  # the runs of a sweep mostly share their streams
+def _fingerprint(name: str, data_dir: str | Path | None) -> str:
+    return fingerprint(name, data_dir=data_dir)
 
 
 def _check_names(method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:

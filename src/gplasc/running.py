@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,9 @@ from gplasc.methods import find_method
 from gplasc.models import Encoder
 from gplasc.progress import Display
 from gplasc.progress import display as open_display
-from gplasc.resolve import Resolved, resolve
-from gplasc.results.folder import STATE, TERMS, WEIGHTS, held
-from gplasc.results.record import FORMAT, environment, read_record, square, with_metrics, write_record
+from gplasc.resolve import Resolved, identify, resolve
+from gplasc.results.folder import SETTINGS, STATE, TERMS, WEIGHTS, held
+from gplasc.results.record import FORMAT, RECORD, environment, read_record, square, with_metrics, write_record
 from gplasc.streams import Stream, open_stream
 
 
@@ -139,9 +140,10 @@ def execute(
     tensorboard: bool = False,
 ) -> Result:
     """Compute a run, or what is left of it, in ``out/RUN_ID``; see `run`."""
+    device = check_device(device)
+    resolved = identify(resolved, data_dir=data_dir, stream=stream)
     config = resolved.config
     folder = out / config.run_id
-    device = check_device(device)
     try:
         if (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
@@ -149,6 +151,8 @@ def execute(
         with held(folder):
             if (record := read_record(folder)) is not None:  # another process has just finished it
                 return Result(record, folder)
+            for note in _begin(folder, config):
+                display.say(note)
             stream = stream or open_configured_stream(resolved, data_dir)
             for note in stream.notes:
                 display.say(note)
@@ -222,6 +226,36 @@ def check_device(device: str | None) -> str:
 def _total_steps(config: Config, stream: Stream) -> int:
     sizes = [len(task.train) for task in stream]
     return sum(steps_per_task(config, find_method(config.method).pool, sizes))
+
+
+def _begin(folder: Path, config: Config) -> list[str]:
+    """Write the settings of a run into its folder; return a note on unfinished runs of the same settings.
+
+    Such a run was begun with other source files or other data. It is not continued.
+    """
+    settings = config.model_dump(mode="json")
+    identity = settings.pop("identity")
+    notes = []
+    if not (folder / SETTINGS).exists():
+        for path in folder.parent.glob(f"*/{SETTINGS}"):
+            other = _read_settings(path)
+            before = other.pop("identity", {})
+            if other == settings and not (path.parent / RECORD).exists():
+                changed = [name for name in {*identity, *before} if identity.get(name) != before.get(name)]
+                notes.append(
+                    f"the unfinished run in {path.parent} was begun with another version of "
+                    f"{', '.join(sorted(changed))}; it is not continued, this is a new run in {folder}"
+                )
+        write_atomic(folder / SETTINGS, config.model_dump_json(indent=1) + "\n")
+    return notes
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _code(config: Config) -> dict[str, str]:

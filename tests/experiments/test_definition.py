@@ -4,8 +4,8 @@ import pytest
 
 from gplasc.components import list_methods
 from gplasc.errors import UserError
-from gplasc.experiments import is_grid, list_experiments
-from gplasc.experiments.definition import SEEDS, grid_names, load_experiment, plan_runs, stand_in
+from gplasc.experiments import grid_names, is_grid, list_experiments
+from gplasc.experiments.definition import SEEDS, load_experiment, plan_runs, stand_in
 from gplasc.reference import published
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.sources.synthetic import parse

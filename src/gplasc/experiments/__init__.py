@@ -1,8 +1,10 @@
 """The paper's tables and figures as named experiments. Importing this package costs nothing."""
 
+import tomllib
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from gplasc.errors import UserError
 
@@ -12,12 +14,22 @@ EXPERIMENTS: dict[str, str] = {
 }
 """Experiments that are code; the others are grids, see `gplasc.experiments.definition`."""
 
+_GRIDS = Path(__file__).parent / "grids"
+
 
 def list_experiments() -> dict[str, str]:
     """Return every experiment with its description: those that are code, then the grids."""
-    from gplasc.experiments.definition import grid_titles
+    return EXPERIMENTS | {name: read_grid(name)["title"] for name in grid_names()}
 
-    return EXPERIMENTS | grid_titles()
+
+def grid_names() -> list[str]:
+    """Return the names of all experiments that are grids of runs."""
+    return sorted(path.stem for path in _GRIDS.glob("*.toml"))
+
+
+def read_grid(name: str) -> dict[str, Any]:
+    """Return the definition of a grid as it stands in its file."""
+    return tomllib.loads((_GRIDS / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def is_grid(name: str) -> bool:

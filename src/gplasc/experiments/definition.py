@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
 from gplasc.config import Scale, Settings, nearest
 from gplasc.errors import UserError
+from gplasc.experiments import read_grid
 from gplasc.resolve import Resolved, resolve
 from gplasc.streams import list_streams
 from gplasc.sweep.axes import check_seeds
@@ -106,17 +105,6 @@ class PlannedRun:
         return self.stream if self.buffer is None else f"{self.stream} {self.buffer}"
 
 
-def grid_names() -> list[str]:
-    """Return the names of all experiments that are grids."""
-    folder = resources.files(__package__).joinpath("grids")
-    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
-
-
-def grid_titles() -> dict[str, str]:
-    """Return the title of every grid, without checking the rest."""
-    return {name: _read(name)["title"] for name in grid_names()}
-
-
 def load_experiment(name: str) -> Experiment:
     """Read an experiment; rows that vary a setting become one row a value.
 
@@ -124,7 +112,7 @@ def load_experiment(name: str) -> Experiment:
     4
     """
     try:
-        experiment = Experiment(name=name, **_read(name))
+        experiment = Experiment(name=name, **read_grid(name))
     except ValidationError as error:
         raise ValueError(f"the grid {name}.toml is not sound: {error}") from None
     rows = [one for row in experiment.rows for one in _multiply(row)]
@@ -249,11 +237,6 @@ def _filter(
         )
 
     return keep
-
-
-def _read(name: str) -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("grids", f"{name}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
 
 
 @lru_cache

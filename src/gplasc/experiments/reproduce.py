@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gplasc.config import Scale
@@ -12,6 +12,7 @@ from gplasc.experiments.summary import Entry, scale_statement, summarize_runs
 from gplasc.experiments.tables import stream_tables, write_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
+from gplasc.resolve import identify_if_there
 from gplasc.restore import Restored, restore
 from gplasc.streams import Stream
 from gplasc.sweep.compute import compute
@@ -49,7 +50,7 @@ def preview(
     """
     experiment = load_experiment(name)
     executor = _processes(experiment, scale, workers, threads)
-    runs = plan_runs(experiment, scale, seeds, only=only, methods=methods)
+    runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     found = forecast(jobs_of(runs, out, data_dir, device))
     return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(executor.workers)}"
 
@@ -96,7 +97,7 @@ def reproduce(
     """
     experiment = load_experiment(name)
     executor = executor or _processes(experiment, scale, workers, threads)
-    runs = plan_runs(experiment, scale, seeds, only=only, methods=methods)
+    runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     statement = scale_statement(scale, runs)
     view = find_view(experiment.view)
     if view.draws:
@@ -137,6 +138,10 @@ def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device
         Job(run.resolved, out, row=run.row.name, column=run.column, data_dir=data_dir, device=device)
         for run in runs
     ]
+
+
+def _identified(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[PlannedRun]:
+    return [replace(run, resolved=identify_if_there(run.resolved, data_dir=data_dir)) for run in runs]
 
 
 def _processes(experiment: Experiment, scale: Scale, workers: int | None, threads: int | None) -> Processes:

@@ -444,7 +444,7 @@ def _figure(findings: Sequence[Finding], out: Path) -> list[Path]:
                 panels[1].plot([k], [finding.measured.center_norm], **look)
                 # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
                 panels[2].plot([k], [max(abs(finding.excess), 1e-7)], **look)
-        panels[2].axhline(LOSS_TOLERANCE, color=style.FAINT, linewidth=0.8, linestyle=(0, (4, 3)))
+        panels[2].axhline(LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
         panels[2].text(-0.98, 1.25 * LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
         panels[2].set_yscale("log")
         panels[2].set_ylim(5e-8, 2)

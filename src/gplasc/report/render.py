@@ -111,10 +111,10 @@ def _anchors(sections: Sequence[Section]) -> list[str]:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that may stand inside a script element: nothing in it can end the element.
+    r"""Return JSON that may stand inside a script element: nothing in it can end the element.
 
     >>> script_json({"a": "</script>"})
-    '{"a":"\\\\u003c/script\\\\u003e"}'
+    '{"a":"\\u003c/script\\u003e"}'
     """
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":

@@ -9,6 +9,7 @@ from pathlib import Path
 from gplasc.errors import UserError
 from gplasc.lock import Held, locked
 
+SETTINGS = "settings.json"
 TERMS = "terms.jsonl"
 WEIGHTS = "weights.safetensors"
 STATE = "state.pt"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.files import write_atomic
+from gplasc.resolve import identify_if_there
 from gplasc.results.aggregate import spread
 from gplasc.results.table import Column, Marked, Table
 from gplasc.sweep.axes import Point, grid_points, parse_axes
@@ -65,7 +67,10 @@ def run_sweep(
         raise UserError(f"'{twice[0]}' is given for all points and as an axis of the grid; leave one out")
     given = dict(arguments)
     own_seed = given.pop("seed")
-    points = grid_points(axes, seeds or (own_seed,), **given)
+    points = [
+        replace(point, seeds=tuple(identify_if_there(one, data_dir=data_dir) for one in point.seeds))
+        for point in grid_points(axes, seeds or (own_seed,), **given)
+    ]
     jobs = [
         Job(resolved, out, row=point.label, column="", data_dir=data_dir, device=device)
         for point in points
