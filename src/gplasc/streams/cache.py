@@ -228,7 +228,9 @@ def _decode_one(path: Path, size: int, upright: bool) -> NDArray[np.uint8] | str
                         f"at most {_MOST_PIXELS // 10**6} million are allowed"
                     )
                 with _large if pixels > _LARGE_PIXELS else nullcontext():
-                    return _to_rgb(ImageOps.exif_transpose(image) if upright else image, size)
+                    if upright:
+                        ImageOps.exif_transpose(image, in_place=True)
+                    return _to_rgb(image, size)
     except UserError as error:
         return str(error).partition(";")[0].replace(f"{path} ", "it ")
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
@@ -240,7 +242,7 @@ def _to_rgb(image: Image.Image, size: int) -> NDArray[np.uint8]:
 
     if image.mode.startswith("I;16"):
         image = image.convert("I").point(lambda value: value / 256).convert("L")
-    elif image.mode in ("P", "LA", "PA", "RGBA", "La", "RGBa"):
+    elif image.mode in ("P", "LA", "PA", "La", "RGBa"):
         image = image.convert("RGBA")
     if image.mode != "RGB":
         image = image.convert("RGB")

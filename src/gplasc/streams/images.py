@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from gplasc.errors import UserError
 
-IMAGE_SUFFIXES = frozenset(
-    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-)
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
 class LabeledFile(NamedTuple):
@@ -53,11 +51,12 @@ def list_images(folder: Path) -> list[str]:
     found: list[str] = []
     for place, folders, names in os.walk(folder, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        inside = Path(place).relative_to(folder)
+        inside = Path(place).relative_to(folder).as_posix()
+        prefix = "" if inside == "." else f"{inside}/"
         found += [
-            (inside / name).as_posix()
+            prefix + name
             for name in sorted(names)
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122
+            if not name.startswith(".") and name.lower().endswith(IMAGE_SUFFIXES)
         ]
     return found
 

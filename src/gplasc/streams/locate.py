@@ -53,7 +53,9 @@ def find(layout: Layout, data_dir: Path | None = None) -> Path | None:
         try:
             found = _find_in(place, layout)
         except OSError as error:
-            raise UserError(f"{place} cannot be read: {error.strerror}; check its permissions") from error
+            raise UserError(
+                f"{error.filename or place} cannot be read: {error.strerror}; check its permissions"
+            ) from error
         if found is not None:
             return found
     return next((Path(name) for name in layout.elsewhere if _has_marker(Path(name), layout.markers)), None)

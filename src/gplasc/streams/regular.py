@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from io import BufferedReader
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from gplasc.errors import UserError
 
@@ -74,7 +74,7 @@ def inside(name: str, path: Path) -> str:
     Raises:
         UserError: If it leads out of the data set's folder.
     """
-    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\\" in name or "\0" in name:
+    if name.startswith("/") or ".." in name.split("/") or "\\" in name or "\0" in name:
         raise UserError(
             f"{path} names the file {name!r}, which lies outside the data set; get the official file"
         )

@@ -48,7 +48,8 @@ def read(request: Request) -> ImageFiles:
     """Join the official lists by image id."""
     root = locate(request.info, request.data_dir)
     names = _table(root / "classes.txt")
-    files = _table(root / "images.txt")
+    listed = root / "images.txt"
+    files = _table(listed)
     labels = _table(root / "image_class_labels.txt")
     is_train = _table(root / "train_test_split.txt")
     numbers = {identity: number for number, identity in enumerate(names)}
@@ -69,8 +70,7 @@ def read(request: Request) -> ImageFiles:
                 f"{root / 'train_test_split.txt'} says {is_train[identity]!r} of image {identity}, "
                 "but 1 (train) and 0 (test) are allowed; get the official file"
             )
-        pair = (inside(file, root / "images.txt"), numbers[labels[identity]])
-        pairs[is_train[identity]].append(pair)
+        pairs[is_train[identity]].append((inside(file, listed), numbers[labels[identity]]))
     # Stable: inside a class the order of the official list stays.
     train, test = (sorted(pairs[split], key=lambda pair: pair[1]) for split in ("1", "0"))
     images = (*labeled(train, is_test=False), *labeled(test, is_test=True))

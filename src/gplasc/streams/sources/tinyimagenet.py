@@ -79,10 +79,12 @@ def _validation(root: Path, numbers: dict[str, int]) -> list[tuple[str, int]]:
 def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
     """The first word of each class ("goldfish"), with the id where two classes share it."""
     words: dict[str, str] = {}
+    known = set(wnids)
     if (root / "words.txt").is_file():
         for line in read_lines(root / "words.txt"):
             wnid, _, text = line.partition("\t")
-            words[wnid] = text.split(",")[0].strip()
+            if wnid in known:
+                words[wnid] = text.split(",")[0].strip()
     names = [words.get(wnid) or wnid for wnid in wnids]
     shared = Counter(names)
     return tuple(

@@ -1,0 +1,463 @@
+"""Small files that ask for much: memory, time, other programs. Each is refused with one sentence, or read safely."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gplasc.errors import UserError
+from gplasc.streams import archive, commands, open_stream, unpickle
+from gplasc.streams.archive import extract
+from gplasc.streams.locate import cache_folder
+from gplasc.streams.unpickle import DamagedError, RefusedError, loads
+
+
+def refusal(stream: str | Path, **settings: object) -> str:
+    with pytest.raises(UserError) as caught:
+        open_stream(stream, **settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def peak_megabytes(code: str, *arguments: object) -> tuple[str, int]:
+    """Run code in a process of its own; return what it printed and the most memory it had."""
+    lines = "print(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{lines}", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    *printed, peak = done.stdout.splitlines()
+    return "\n".join(printed), int(peak) // 1024
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured by /proc")
+
+OPEN = """
+import sys
+from gplasc.errors import UserError
+from gplasc.streams import open_stream
+try:
+    print(len(open_stream(sys.argv[1])[0].train))
+except UserError as error:
+    print(error)
+"""
+
+# ---------------------------------------------------------------------------------------------- pickles
+
+
+def doubled_tuple(levels: int) -> bytes:
+    """A tuple of twice the tuple before, again and again: a few bytes, 2 ** levels steps to hash."""
+    content = b"\x80\x02}N\x85q\x00"
+    for level in range(levels):
+        content += b"h" + bytes([level]) + b"h" + bytes([level]) + b"\x86q" + bytes([level + 1])
+    return content + b"K\x01s."
+
+
+def doubled_list(levels: int, before: bytes, after: bytes) -> bytes:
+    content = b"\x80\x02" + before + b"]q\x00"
+    for level in range(levels):
+        content += b"](h" + bytes([level]) + b"h" + bytes([level]) + b"eq" + bytes([level + 1])
+    return content + after
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        doubled_tuple(60),
+        b"\x80\x02}N\x85NN\x86" + b"\x85" * 100_000 + b"K\x01s.",
+        b"\x80\x02]r\xff\xff\xff\x7f.",
+        b"\x80\x05\x96\xff\xff\xff\xff\x0f\x00\x00\x00.",
+        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nJ\xff\xff\xff\x7f\x85U\x01b\x87RNb.",
+        b"\x80\x02I" + b"9" * 100_000 + b"\n.",
+        b"\x80\x02cnumpy\ndtype\n(N}X\x08\x00\x00\x00functionNs\x86b.",
+        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n}X\x0c\x00\x00\x00__defaults__)sb.",
+        b"\x80\x02" + b"N\x85q\x00q\x01h\x01h\x01\x86.",
+    ],
+    ids=[
+        "doubled tuple",
+        "deep tuple",
+        "giant memory",
+        "giant bytes",
+        "giant array",
+        "giant number",
+        "state of a function by slots",
+        "state of a function",
+        "tuple stored twice",
+    ],
+)
+def test_a_small_pickle_takes_no_time(content):
+    start = time.perf_counter()
+    with pytest.raises((RefusedError, DamagedError)):
+        loads(content)
+    assert time.perf_counter() - start < 2
+
+
+def test_names_that_would_take_forever_to_print_are_refused(imitate):
+    folder = imitate.cifar10_python()
+    names = b"X\x0b\x00\x00\x00label_names("
+    content = doubled_list(60, b"}" + names, b"h\x3ch\x3ch\x3ch\x3ch\x3ch\x3ch\x3ch\x3ch\x3cls.")
+    assert len(content) < 600
+    assert len(loads(content)["label_names"]) == 70
+    (folder / "batches.meta").write_bytes(content)
+    assert "batches.meta names 0 classes" in refusal("seq-cifar10", data_dir=imitate.root)
+
+
+def test_large_pickles_are_refused(imitate, monkeypatch):
+    folder = imitate.cifar10_python()
+    monkeypatch.setattr(unpickle, "_LARGEST", 1000)
+    assert "data_batch_1 has more than 1,000 bytes" in refusal("seq-cifar10", data_dir=folder)
+    monkeypatch.setattr(unpickle, "_MOST_INSTRUCTIONS", 100)
+    with pytest.raises(RefusedError, match="more values"):
+        loads(pickle.dumps(list(range(1000))))
+
+
+def test_a_pickle_that_uses_texts_and_types_twice_is_read():
+    """What numpy and Python write themselves uses names, texts and types again and again."""
+    array = np.arange(4, dtype=np.uint8)
+    value = {"a": array, "b": array + 1, "c": ["text"] * 3, "d": (1, "text")}
+    for protocol in range(6):
+        read = loads(pickle.dumps(value, protocol=protocol))
+        assert np.array_equal(read["b"], array + 1)
+        assert read["c"] == ["text"] * 3
+
+
+# ---------------------------------------------------------------------------------------------- archives
+
+
+def tar_of(path: Path, *members: tuple[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as packed:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            packed.addfile(member, io.BytesIO(content))
+    return path
+
+
+def zip_of(path: Path, *members: tuple[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in members:
+            packed.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("pack", [tar_of, zip_of])
+@pytest.mark.parametrize("limit", ["TOTAL_BYTES", "MEMBER_BYTES", "MEMBERS"])
+def test_archives_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch, pack, limit):
+    path = pack(tmp_path / "a.archive", *((f"folder/{number}", bytes(400_000)) for number in range(5)))
+    assert path.stat().st_size < 20_000
+    assert len(list(extract(path, tmp_path / "good").rglob("[0-4]"))) == 5
+    monkeypatch.setattr(archive, limit, {"TOTAL_BYTES": 10**6, "MEMBER_BYTES": 10**5, "MEMBERS": 3}[limit])
+    with pytest.raises(UserError, match=r"a\.archive unpacks to more than is allowed"):
+        extract(path, tmp_path / "into")
+    assert [entry.name for entry in (tmp_path / "into").iterdir() if entry.is_dir()] == []
+
+
+@needs_proc
+def test_a_tar_header_cannot_fill_the_memory(tmp_path):
+    """A name of 400 MB in a file of 2 MB: tarfile would hold it in memory before a member is seen."""
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 400 * 2**20
+    path = tmp_path / "a.tar.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        for _ in range(16):
+            file.write(bytes(25 * 2**20))
+    code = (
+        "import sys; from pathlib import Path; from gplasc.streams.archive import extract\n"
+        "from gplasc.errors import UserError\n"
+        "try:\n    extract(Path(sys.argv[1]), Path(sys.argv[2]))\nexcept UserError as error:\n    print(error)"
+    )
+    printed, peak = peak_megabytes(code, path, tmp_path / "into")
+    assert "a.tar.gz is damaged or incomplete (a header is too large)" in printed
+    assert peak < 200
+
+
+@pytest.mark.parametrize("method", [99, 9])
+def test_unknown_compression_is_named(tmp_path, method):
+    path = zip_of(tmp_path / "a.zip", ("folder/x", b"x" * 1000))
+    content = bytearray(path.read_bytes())
+    content[8] = content[content.index(b"PK\x01\x02") + 10] = method
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.zip uses a compression that cannot be read"):
+        extract(path, tmp_path / "into")
+
+
+def test_what_a_killed_process_left_is_removed(imitate, tmp_path):
+    path = tar_of(tmp_path / "a.tar.gz", ("folder/x", b"x"))
+    into = tmp_path / "into"
+    name = extract(path, into).name
+    shutil.rmtree(into / name)
+    (into / f".{name}.0a1b2c3d.tmp" / "folder").mkdir(parents=True)
+    extract(path, into)
+    root = imitate.folder(classes=2)
+    open_stream(f"folder:{root}", image_size=16)
+    (folder,) = (cache_folder() / "decoded").glob("folder-16px-*-*")
+    left = folder.with_name(f".{folder.name[:-16]}{'0' * 16}.0a1b2c3d.tmp")
+    left.mkdir()
+    (left / "images").write_bytes(b"half")
+    (root / "class0" / "0.png").unlink()
+    open_stream(f"folder:{root}", image_size=16)
+    assert [entry for place in (into, folder.parent) for entry in place.glob(".*")] == []
+
+
+# ---------------------------------------------------------------------------------------------- images
+
+
+def test_only_image_formats_that_are_meant_are_opened(imitate):
+    """An EPS file would start ghostscript."""
+    root = imitate.folder(classes=2)
+    Image.new("RGB", (8, 8)).save(root / "class0" / "0.png", format="EPS")
+    assert "0.png cannot be decoded (cannot identify image file)" in refusal(f"folder:{root}")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_only_regular_files_are_opened(imitate, kind):
+    root = imitate.folder(classes=2)
+    path = root / "class0" / "0.png"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.symlink_to(root / "class1")
+    # A link to a folder is no image file; the others are.
+    if kind == "folder":
+        assert len(open_stream(f"folder:{root}", image_size=8)[0].train) == 7
+    else:
+        assert "0.png cannot be decoded (it is not a regular file)" in refusal(f"folder:{root}")
+
+
+def test_pipes_in_the_place_of_other_files_do_not_hang(imitate):
+    folder = imitate.cifar10_binary()
+    (folder / "data_batch_2.bin").unlink()
+    os.mkfifo(folder / "data_batch_2.bin")
+    assert "data_batch_2.bin is not a regular file" in refusal("seq-cifar10", data_dir=folder)
+    os.mkfifo(imitate.root / "pipe.npz")
+    assert "pipe.npz does not exist or is not a file" in refusal(imitate.root / "pipe.npz")
+    root = imitate.cub()
+    (root / "images.txt").unlink()
+    os.mkfifo(root / "images.txt")
+    assert "images.txt is not a regular file" in refusal("cub200", data_dir=root)
+
+
+def test_images_announce_their_size_before_they_are_decoded(imitate):
+    root = imitate.folder(classes=2, per_class=3)
+    Image.new("1", (9000, 9000)).save(root / "class0" / "0.png")
+    text = refusal(f"folder:{root}")
+    assert "0.png cannot be decoded (it has 9000 x 9000 pixels, at most 64 million are allowed)" in text
+    (root / "class0" / "0.png").write_bytes(b"\x89PNG" + bytes(100))
+    with (root / "class0" / "0.png").open("ab") as file:
+        file.truncate(2**30)  # a gigabyte that takes no room on the disk
+    assert "it has more than 256 MB" in refusal(f"folder:{root}")
+
+
+@needs_proc
+def test_large_images_stay_within_memory(imitate):
+    """As large as is allowed, decoded by threads: 62 megapixels are 190 MB as RGB, each with copies."""
+    root = imitate.folder(classes=2, per_class=1)
+    first = root / "class0" / "0.png"
+    Image.new("RGBA", (7900, 7900), (1, 2, 3, 255)).save(first, compress_level=1)
+    for number, name in enumerate(["class0", "class1"]):
+        shutil.copy(first, root / name / f"more{number}.png")
+    printed, peak = peak_megabytes(OPEN, f"folder:{root}")
+    assert printed == "2"
+    assert peak < 1100
+
+
+# ---------------------------------------------------------------------------------------------- npz
+
+
+@needs_proc
+def test_an_npz_that_unpacks_to_too_much_is_refused(tmp_path):
+    """400 MB of zeros in 2 MB."""
+    path = tmp_path / "bomb.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": (400, 1000, 1000)}
+    )
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
+        packed.open("x.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(header.getvalue())
+        for _ in range(16):
+            member.write(bytes(25 * 10**6))
+    printed, peak = peak_megabytes(OPEN, f"npz:{path}")
+    assert "bomb.npz has" in printed
+    assert "unpacks to 400 MB, which is refused" in printed
+    assert peak < 500
+
+
+def test_an_array_that_announces_more_than_it_has_is_refused(imitate):
+    path = imitate.npz()
+    header = io.BytesIO()
+    shape = {"descr": "|u1", "fortran_order": False, "shape": (2**36, 8, 8)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("x.npy", header.getvalue() + bytes(100))
+        packed.writestr("y.npy", b"")
+    assert "mine.npz cannot be read (an array of shape" in refusal(path)
+
+
+def test_a_text_file_is_not_taken_for_pickled_objects(imitate):
+    path = imitate.npz()
+    for content in ("x, y\n1, 2\n", "PKxyz"):
+        path.write_text(content)
+        text = refusal(path)
+        assert "pickle" not in text
+        assert "mine.npz is not an npz file" in text or "mine.npz cannot be read" in text
+
+
+def test_npz_with_any_byte_changed_is_read_or_refused(imitate):
+    """Headers of zip and of numpy included: whatever is changed, there is a stream or one sentence."""
+    path = imitate.npz()
+    with zipfile.ZipFile(path) as packed:
+        arrays = {name: packed.read(name) for name in packed.namelist()}
+    content = path.read_bytes()
+    random = np.random.default_rng(0)
+    outcomes = {"read": 0, "refused": 0}
+
+    def attempt() -> None:
+        try:
+            open_stream(path)
+            outcomes["read"] += 1
+        except UserError as error:
+            outcomes["refused"] += "mine.npz" in str(error)
+
+    for _ in range(150):
+        changed = bytearray(content)
+        changed[random.integers(len(content))] ^= 1 << random.integers(8)
+        path.write_bytes(changed)
+        attempt()
+    for at in range(128):  # the header of numpy, with a checksum that fits
+        changed = bytearray(arrays["x_train.npy"])
+        changed[at] ^= 1 << random.integers(8)
+        with zipfile.ZipFile(path, "w") as packed:
+            for name, array in arrays.items():
+                packed.writestr(name, bytes(changed) if name == "x_train.npy" else array)
+        attempt()
+    assert sum(outcomes.values()) == 150 + 128
+    assert min(outcomes.values()) > 5
+
+
+@pytest.mark.parametrize(("at", "value", "words"), [(8, 1, "password"), (10, 99, "compression")])
+def test_locked_and_unknown_members_of_an_npz(imitate, at, value, words):
+    path = imitate.npz()
+    content = bytearray(path.read_bytes())
+    start = 0
+    while (start := content.find(b"PK\x01\x02", start + 1)) > 0:
+        content[start + at] = value
+    path.write_bytes(content)
+    assert words in refusal(path)
+
+
+def test_byte_strings_of_an_npz_become_text(imitate):
+    names = np.array([b"cat", "Käse".encode(), b"\xff\xfe", b"dog"])
+    assert open_stream(imitate.npz(class_names=names)).class_names == ("cat", "Käse", "\\xff\\xfe", "dog")
+    stream = open_stream(imitate.npz(y_train=names[np.arange(12) % 4], y_test=names[np.arange(8) % 4]))
+    assert stream.class_names == ("Käse", "cat", "dog", "\\xff\\xfe")
+
+
+# ---------------------------------------------------------------------------------------------- folders
+
+
+def test_class_folders_that_are_not_utf8(imitate, capsys):
+    root = imitate.folder(classes=2)
+    os.rename(os.fsencode(root / "class1"), os.fsencode(root) + b"/caf\xe9\n")  # noqa: PTH104
+    stream = open_stream(f"folder:{root}", image_size=8)
+    assert stream.class_names == ("caf\\xe9\\n", "class0")
+    "".join(stream.class_names).encode()
+    bad = os.fsencode(root) + b"/caf\xe9\n/0.png"
+    Path(os.fsdecode(bad)).write_bytes(b"no image")
+    text = refusal(f"folder:{root}", image_size=8)
+    assert "caf\\xe9\\n/0.png cannot be decoded" in text
+    stream = open_stream(f"folder:{root}", image_size=8, skip_corrupt=True)
+    assert "caf\\xe9\\n/0.png" in stream.notes[0]
+    outer = Path(os.fsdecode(os.fsencode(root.parent) + b"/\xff"))
+    root.rename(outer)
+    assert len(open_stream(f"folder:{outer}", image_size=8, skip_corrupt=True)) == 1
+    commands.data_path(f"folder:{outer}")
+    assert "\\xff" in capsys.readouterr().out
+
+
+def test_a_folder_with_train_alone_is_split(imitate):
+    imitate.folder("mine/train", classes=3)
+    root = imitate.root / "mine"
+    stream = open_stream(root, classes_per_task=3, image_size=8)
+    assert stream.class_names == ("class0", "class1", "class2")
+    assert (len(stream[0].train), len(stream[0].test)) == (12, 3)
+    assert "has no test folder" in stream.notes[0]
+    (root / "notes").mkdir()
+    assert open_stream(root, image_size=8).class_names == stream.class_names
+
+
+def test_classes_may_be_called_train_and_test(imitate):
+    root = imitate.folder(classes=2)
+    (root / "class0").rename(root / "train")
+    (root / "class1").rename(root / "test")
+    assert open_stream(root, image_size=8).class_names == ("test", "train")
+
+
+@pytest.mark.parametrize("stream", ["folder", "seq-cifar10", "seq-tinyimagenet", "imagenet-r"])
+def test_folders_without_permission_are_one_sentence(imitate, monkeypatch, stream):
+    """The tests may run as root, whom nothing is forbidden: the system's answer is imitated."""
+    closed = {
+        "folder": lambda: imitate.folder() / "class1",
+        "seq-cifar10": lambda: imitate.cifar10_binary() / "data_batch_1.bin",
+        "seq-tinyimagenet": lambda: imitate.tiny() / "train" / "n90000000",
+        "imagenet-r": lambda: imitate.imagenet(),
+    }[stream]()
+    for function in ("open", "scandir", "stat"):
+        original = getattr(os, function)
+
+        def forbidden(path=".", *arguments, original=original, **named):
+            if not isinstance(path, int) and os.fspath(path).startswith(str(closed)):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return original(path, *arguments, **named)
+
+        monkeypatch.setattr(os, function, forbidden)
+    name = f"folder:{closed.parent}" if stream == "folder" else stream
+    text = refusal(name, data_dir=None if stream == "folder" else imitate.root)
+    assert "cannot be read: Permission denied" in text
+    assert closed.name in text
+
+
+# ---------------------------------------------------------------------------------------------- arguments
+
+
+def test_a_stream_may_be_named_by_a_path(imitate):
+    assert open_stream(imitate.npz()).name == f"npz:{imitate.root / 'mine.npz'}"
+    stream = open_stream(imitate.folder(), image_size=8)
+    assert stream.name == f"folder:{imitate.root / 'mine'}"
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"seq-digits", ["seq-digits"], torch.zeros(1)])
+def test_other_types_are_one_sentence(wrong):
+    assert "a stream is named by text or a pathlib.Path" in refusal(wrong)
+    assert "data_dir is a" in refusal("seq-digits", data_dir=3)
+
+
+@pytest.mark.parametrize(
+    "text", ["tasks=999999999,train=99999999", "size=" + "9" * 5000, "channels=2", "seed=x"]
+)
+def test_synthetic_streams_are_bounded(text):
+    assert refusal(f"synthetic:{text}").startswith("synthetic:")
