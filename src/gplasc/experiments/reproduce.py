@@ -9,7 +9,7 @@ from pathlib import Path
 from gplasc.config import Scale
 from gplasc.experiments.definition import Experiment, PlannedRun, load_experiment, plan_runs
 from gplasc.experiments.summary import Entry, scale_statement, summarize_runs
-from gplasc.experiments.tables import stream_tables, save_tables
+from gplasc.experiments.tables import save_tables, stream_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
 from gplasc.restore import Restored, restore
