@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from gplasc import geometry
 from gplasc.experiments.descent import descend, r2scl, random_points
-from gplasc.experiments.theory import Setting, Shape, examine, grid, measure_shape, run_theory, theory_shape
+from gplasc.experiments.theory import (
+    Shape,
+    TheoremCase,
+    examine,
+    measure_shape,
+    run_theory,
+    theorem_cases,
+    theory_shape,
+)
 from gplasc.losses import supcon
 
 
@@ -62,7 +69,7 @@ def test_measured_shape_with_loops() -> None:
 
 
 def test_grid_has_all_boundaries() -> None:
-    settings = grid((2, 3, 5))
+    settings = theorem_cases((2, 3, 5))
     assert {setting.boundary for setting in settings} == {
         "",
         "simplex",
@@ -70,10 +77,10 @@ def test_grid_has_all_boundaries() -> None:
         "one dimension short",
     }
     assert all(setting.dim > 1 for setting in settings)
-    assert not Setting(5, 4, 0.0).attainable
-    assert Setting(5, 5, 0.0).attainable
-    assert Setting(5, 4, -0.25).attainable
-    assert Setting(5, 4, -0.6).attainable
+    assert not TheoremCase(5, 4, 0.0).attainable
+    assert TheoremCase(5, 5, 0.0).attainable
+    assert TheoremCase(5, 4, -0.25).attainable
+    assert TheoremCase(5, 4, -0.6).attainable
 
 
 def test_exact_penalty_makes_the_constrained_simplex_a_minimum() -> None:
@@ -121,17 +128,17 @@ def test_descent_stays_on_the_sphere_and_records_in_order() -> None:
 def test_minimization_finds_the_theorem_and_its_boundaries(count: int) -> None:
     floor = -1 / (count - 1)
     settings = [
-        Setting(count, count, 0.3),
-        Setting(count, 2 * count, 0.8),
-        Setting(count, count - 1, (floor - 1) / 2),
-        Setting(count, count - 1, 0.3),
+        TheoremCase(count, count, 0.3),
+        TheoremCase(count, 2 * count, 0.8),
+        TheoremCase(count, count - 1, (floor - 1) / 2),
+        TheoremCase(count, count - 1, 0.3),
     ]
     findings = examine(settings, steps=400, starts=4, generator=torch.Generator().manual_seed(0))
     for finding in findings:
         assert finding.agrees
         assert finding.bound_holds
         rows = 4 * count
-        total = geometry.supcon_lower_bound(count, 4, k=finding.setting.k, temperature=0.5)
+        total = geometry.supcon_lower_bound(count, 4, k=finding.case.k, temperature=0.5)
         assert finding.bound == pytest.approx(total / rows)
         assert finding.excess == pytest.approx(finding.loss - finding.bound)
     assert [finding.attained for finding in findings] == [True, True, True, False]
@@ -146,7 +153,7 @@ def test_minimization_finds_the_theorem_and_its_boundaries(count: int) -> None:
 
 def test_settings_of_lower_dimension_descend_alone_as_together() -> None:
     """Padding with zeros must not change the outcome: a twin without it."""
-    setting = Setting(3, 2, -0.5)
+    setting = TheoremCase(3, 2, -0.5)
     labels = torch.arange(3).repeat_interleave(4)
     start = random_points(12, 2, torch.Generator().manual_seed(3))
     alone = descend(
@@ -155,33 +162,33 @@ def test_settings_of_lower_dimension_descend_alone_as_together() -> None:
         steps=100,
         learning_rate=0.1,
     )[-1]
-    wide = Setting(3, 6, 0.5)
+    wide = TheoremCase(3, 6, 0.5)
     found = examine([setting, wide], steps=100, starts=1, generator=torch.Generator().manual_seed(3))[0]
     assert found.loss == pytest.approx(float(supcon(alone, labels, temperature=0.5)), rel=1e-9)
 
 
 def test_run_writes_table_record_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_theory(tmp_path, seed=1, steps=30, starts=1, class_counts=(2, 3), console=Console(width=80))
+    result = run_theory(tmp_path, seed=1, steps=30, starts=1, class_counts=(2, 3))
     names = {path.name for path in result.files}
     assert names == {"theory.csv", "theory.json", "theory.png", "theory.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names
     with (tmp_path / "theory.csv").open() as file:
         rows = list(csv.DictReader(file))
     record = json.loads((tmp_path / "theory.json").read_text())
-    assert len(rows) == len(record["findings"]) == len(result.findings) == len(grid((2, 3)))
+    assert len(rows) == len(record["findings"]) == len(result.findings) == len(theorem_cases((2, 3)))
     for row, finding in zip(rows, result.findings, strict=True):
         assert float(row["loss"]) == finding.loss
         assert math.isfinite(finding.excess)
         # Far from converged, yet never below the bound for the cosines really reached.
         assert finding.bound_holds
     output = capsys.readouterr().out
-    assert f"{sum(f.agrees for f in result.findings)} of {len(rows)} settings agree" in output
+    assert f"{sum(f.agrees for f in result.findings)} of {len(rows)} cases agree" in output
     assert "…" not in output
 
 
 def test_same_seed_same_findings() -> None:
     first, second, other = (
-        examine(grid([3]), steps=5, starts=2, generator=torch.Generator().manual_seed(seed))
+        examine(theorem_cases([3]), steps=5, starts=2, generator=torch.Generator().manual_seed(seed))
         for seed in (0, 0, 1)
     )
     assert first == second

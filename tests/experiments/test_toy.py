@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from gplasc import experiments
 from gplasc.errors import UserError
 from gplasc.experiments import EXPERIMENTS, run_experiment, toy
 from gplasc.experiments.theory import theory_shape
-from gplasc.experiments.toy import Array, run_toy, sphere_lattice, task_overlap, train_task
+from gplasc.experiments.toy import run_toy, sphere_lattice, sphere_overlap, train_task
 
 
-def unit_rows(count: int, seed: int) -> Array:
+def unit_rows(count: int, seed: int) -> np.ndarray:
     rows = np.random.default_rng(seed).normal(size=(count, 3))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
@@ -45,21 +44,21 @@ def test_overlap_against_loops() -> None:
     pairs = [
         sum(min(p, q) for p, q in zip(a, b, strict=True)) for a, b in itertools.combinations(densities, 2)
     ]
-    assert task_overlap(tasks, bandwidth=0.3, count=300) == pytest.approx(sum(pairs) / 3)
+    assert sphere_overlap(tasks, bandwidth=0.3, count=300) == pytest.approx(sum(pairs) / 3)
 
 
 def test_overlap_at_its_ends() -> None:
     task = unit_rows(5, 0)
-    assert task_overlap([task, task[::-1]]) == pytest.approx(1)
+    assert sphere_overlap([task, task[::-1]]) == pytest.approx(1)
     north = np.array([[0.0, 0.0, 1.0]])
-    assert task_overlap([north, -north]) < 1e-6
+    assert sphere_overlap([north, -north]) < 1e-6
     # Two kernels an angle apart: in the plane across them a normal law, whose overlap is 2 Phi(-angle / 2 width).
     angle, width = 0.2, 0.1
     turned = np.array([[0.0, math.sin(angle), math.cos(angle)]])
     expected = math.erfc(angle / (2 * width) / math.sqrt(2))
-    assert task_overlap([north, turned], bandwidth=width, count=20000) == pytest.approx(expected, abs=0.01)
+    assert sphere_overlap([north, turned], bandwidth=width, count=20000) == pytest.approx(expected, abs=0.01)
     with pytest.raises(ValueError, match="two tasks"):
-        task_overlap([task])
+        sphere_overlap([task])
 
 
 def test_turns_keep_what_the_loss_sees() -> None:
@@ -85,7 +84,7 @@ def test_training_reaches_the_closed_forms(k: float | None) -> None:
 
 
 def test_run_writes_everything_and_agrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_toy(tmp_path, seed=3, steps=200, points_per_class=6, console=Console(width=80))
+    result = run_toy(tmp_path, seed=3, steps=200, points_per_class=6)
     assert {path.name for path in tmp_path.iterdir()} == {"toy.png", "toy.svg", "toy.html", "toy.json"}
     assert result.agrees
     assert [panel.letter for panel in result.panels] == list("abcdef")
@@ -99,7 +98,7 @@ def test_run_writes_everything_and_agrees(tmp_path: Path, capsys: pytest.Capture
     assert record["overlap"]["supcon"]["run"] == supcon.run
     output = capsys.readouterr().out
     assert "0.6831" in output
-    assert "…" not in output.split("wrote")[0]
+    assert "…" not in output.split("written")[0]
 
 
 def test_unconverged_run_says_so(
@@ -107,7 +106,7 @@ def test_unconverged_run_says_so(
 ) -> None:
     monkeypatch.setattr(toy, "_figure", lambda spheres, out: [])
     monkeypatch.setattr(toy, "_page", lambda spheres, out: out / "none")
-    result = run_toy(tmp_path, steps=2, points_per_class=3, console=Console(width=80))
+    result = run_toy(tmp_path, steps=2, points_per_class=3)
     assert not result.agrees
     assert json.loads((tmp_path / "toy.json").read_text())["agrees"] is False
     assert " no" in capsys.readouterr().out

@@ -372,6 +372,17 @@ def test_short_runs_share_a_process_but_nothing_else(tmp_path):
     assert [value for _, value in lines[:3]] == [value for _, value in lines[3:]]
 
 
+def test_a_process_that_was_killed_between_two_runs_is_replaced(tiny, tmp_path):
+    executor = Processes(1, 1)
+    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1)]
+    assert executor.submit(jobs[0], lambda job, moment: None).result().state == "done"
+    (idle,) = executor._idle
+    idle.process.kill()
+    idle.process.join()
+    assert executor.submit(jobs[1], lambda job, moment: None).result().state == "done"
+    executor.close()
+
+
 def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
     monkeypatch.setattr("gplasc.sweep.compute._RETRY_EVERY", 0.1)

@@ -1,8 +1,11 @@
 """Gradient descent of free points on the unit sphere: features without a network."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -74,3 +77,19 @@ def descend(
         if after_step is not None:
             after_step()
     return [*kept, points.detach()]
+
+
+@contextmanager
+def descent_progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[], None]]]:
+    """Show a bar on standard error while points descend.
+
+    Args:
+        total: Number of steps in all.
+
+    Yields:
+        A function that shows a description, and one to be called after every step.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=total)
+        yield lambda text: progress.update(bar, description=text), lambda: progress.advance(bar)

@@ -9,7 +9,7 @@ from pathlib import Path
 from gplasc.config import Scale
 from gplasc.experiments.definition import Experiment, PlannedRun, load_experiment, plan_runs
 from gplasc.experiments.summary import Entry, scale_statement, summarize_runs
-from gplasc.experiments.tables import stream_tables, write_tables
+from gplasc.experiments.tables import save_tables, stream_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
 from gplasc.resolve import identify_if_there
@@ -121,7 +121,7 @@ def reproduce(
     tables = stream_tables(experiment, entries, statement)
     folder = out / name
     files = [
-        *write_tables(experiment, entries, tables, folder),
+        *save_tables(experiment, entries, tables, folder),
         *view.draw(experiment, entries, statement, folder),
     ]
     for table in tables:

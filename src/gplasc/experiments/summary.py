@@ -138,6 +138,7 @@ def default_measures(experiment: Experiment) -> list[Measure]:
 
 def scale_statement(scale: Scale, runs: Sequence[PlannedRun]) -> str:
     """Return at which scale numbers are measured, and what they are therefore not."""
+    configs = [run.resolved.config for run in runs]
     if scale == "paper":
         return "Scale paper: the published protocol."
     if scale == "smoke":
@@ -147,8 +148,11 @@ def scale_statement(scale: Scale, runs: Sequence[PlannedRun]) -> str:
             for name, other in replaced.items()
         )
         made = f" on SYNTHETIC images: {streams}" if streams else ""
-        return f"Scale smoke: a few steps{made}. The numbers only show that the code runs; they mean nothing."
-    configs = [run.resolved.config for run in runs]
+        encoders = " and ".join(dict.fromkeys(config.model.encoder for config in configs))
+        return (
+            f"Scale smoke: a few steps of {encoders}{made}. "
+            "The numbers only show that the code runs; they mean nothing."
+        )
     widths = _range(config.model.width for config in configs)
     epochs = _range(config.train.epochs for config in configs)
     images = _range(config.data.images_per_class or 0 for config in configs)

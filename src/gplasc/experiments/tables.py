@@ -56,7 +56,7 @@ def cell_table(experiment: Experiment, entries: Sequence[Entry]) -> Table:
     return Table("", list(lines[0]), [list(line.values()) for line in lines])
 
 
-def write_tables(
+def save_tables(
     experiment: Experiment, entries: Sequence[Entry], tables: Sequence[Table], folder: Path
 ) -> list[Path]:
     """Write table.md and table.tex, to read, and table.csv, a line for every cell, and return their paths."""

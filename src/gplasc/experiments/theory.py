@@ -1,4 +1,4 @@
-"""The theorem put to the test: minimize the contrastive loss under a cosine threshold and compare.
+"""A test of the theorem: minimize the contrastive loss under a cosine threshold and compare.
 
 For |Y| balanced classes whose pairs keep cosine >= k the theorem gives the smallest loss and says that it is
 reached exactly when each class is one point and all class pairs have cosine k: a regular simplex of radius
@@ -9,43 +9,37 @@ a k below -1/(|Y| - 1) changes nothing, and for a larger k the Gram matrix (1 - 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import pad
 
 from gplasc import geometry
-from gplasc.experiments.descent import descend, r2scl, random_points
+from gplasc.experiments.descent import descend, descent_progress, r2scl, random_points
 from gplasc.files import write_atomic
 from gplasc.losses import supcon, task_center
 from gplasc.report import style
+from gplasc.results.table import Column, Marked, Table
 
-CLASS_COUNTS = (2, 3, 5, 8)
-THRESHOLDS = (0.0, 0.3, 0.7, 0.9)
-HIGH_DIMENSION = 32
-POINTS_PER_CLASS = 4
-TEMPERATURE = 0.5
-RANGE_WEIGHT = 4.0  # above 1/temperature, so that the threshold is held exactly (see `r2scl`)
-SHORT_WEIGHT = (
-    20.0  # a dimension short the pairs are unequal, and a single one may have to bear the whole force
-)
-RAMP = 0.3  # share of the steps over which the hinge grows to its full weight
-LEARNING_RATE = 0.1
-VIOLATION_TOLERANCE = 1e-3
-LOSS_TOLERANCE = 1e-3  # mean loss above the bound, in nats
-COSINE_TOLERANCE = 0.01  # of every pair of classes; the theorem is a statement about these
+_CLASS_COUNTS = (2, 3, 5, 8)
+_THRESHOLDS = (0.0, 0.3, 0.7, 0.9)
+_HIGH_DIMENSION = 32
+_POINTS_PER_CLASS = 4
+_TEMPERATURE = 0.5
+_RANGE_WEIGHT = 4.0  # above 1/temperature, so that the threshold is held exactly (see `r2scl`)
+_SHORT_WEIGHT = 20.0  # one dimension short the pairs are unequal, and one may bear the whole force
+_RAMP = 0.3  # share of the steps over which the hinge grows to its full weight
+_LEARNING_RATE = 0.1
+_VIOLATION_TOLERANCE = 1e-3
+_LOSS_TOLERANCE = 1e-3  # mean loss above the bound, in nats
+_COSINE_TOLERANCE = 0.01  # of every pair of classes; the theorem is a statement about these
 
 
 @dataclass(frozen=True)
@@ -92,8 +86,8 @@ def measure_shape(z: Tensor, y: Tensor) -> Shape:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One point of the grid."""
+class TheoremCase:
+    """One case of the theorem: number of classes, dimension and threshold."""
 
     num_classes: int
     dim: int
@@ -117,7 +111,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Finding:
-    """The best minimum found for a setting, beside the theorem. Losses are means over the rows.
+    """The best minimum found for a case, beside the theorem. Losses are means over the rows.
 
     excess: loss above the bound for k. violation: how far the smallest class cosine lies below k. deviation:
     of the class cosines from the theorem's. attained: excess and deviation within tolerance. bound_holds: the
@@ -125,7 +119,7 @@ class Finding:
     without any slack for the penalty.
     """
 
-    setting: Setting
+    case: TheoremCase
     loss: float
     bound: float
     excess: float
@@ -140,8 +134,8 @@ class Finding:
     @property
     def agrees(self) -> bool:
         """Whether the minimization found what the theorem, with its dimension condition mended, says."""
-        held = self.violation <= VIOLATION_TOLERANCE
-        return held and self.bound_holds and self.attained == self.setting.attainable
+        held = self.violation <= _VIOLATION_TOLERANCE
+        return held and self.bound_holds and self.attained == self.case.attainable
 
 
 @dataclass(frozen=True)
@@ -159,56 +153,54 @@ class TheoryResult:
         return all(finding.agrees for finding in self.findings)
 
 
-def grid(class_counts: Sequence[int] = CLASS_COUNTS) -> list[Setting]:
+def theorem_cases(class_counts: Sequence[int] = _CLASS_COUNTS) -> list[TheoremCase]:
     """Class counts, thresholds (below, at and above the simplex value) and dimensions (|Y| - 1, |Y|, 32).
 
     Two classes in one dimension are left out: the sphere is then two points, on which nothing can move.
     """
-    settings = []
+    cases = []
     for count in class_counts:
         floor = -1 / (count - 1)
         below = [] if count == 2 else [(floor - 1) / 2]
-        for dim in (count - 1, count, HIGH_DIMENSION):
+        for dim in (count - 1, count, _HIGH_DIMENSION):
             if dim > 1:
-                settings += [Setting(count, dim, k) for k in (*below, floor, *THRESHOLDS)]
-    return settings
+                cases += [TheoremCase(count, dim, k) for k in (*below, floor, *_THRESHOLDS)]
+    return cases
 
 
 def examine(
-    settings: Sequence[Setting],
+    cases: Sequence[TheoremCase],
     *,
     steps: int,
     starts: int,
     generator: torch.Generator,
     after_step: Callable[[], None] | None = None,
 ) -> list[Finding]:
-    """Minimize each setting (all of one class count) from `starts` random starts and compare the best end.
+    """Minimize each case (all of one class count) from `starts` random starts and compare the best end.
 
     Ends that violate the threshold (by more than the tolerance) are worse than any that do not.
     """
-    (count,) = {setting.num_classes for setting in settings}
-    labels = torch.arange(count).repeat_interleave(POINTS_PER_CLASS)
-    # All settings and starts descend together, one slice each. A smaller dimension is the larger one with
+    (count,) = {case.num_classes for case in cases}
+    labels = torch.arange(count).repeat_interleave(_POINTS_PER_CLASS)
+    # All cases and starts descend together, one slice each. A smaller dimension is the larger one with
     # zeros in the last coordinates: gradients there are zero as well, so the points never leave it.
-    wide = max(setting.dim for setting in settings)
+    wide = max(case.dim for case in cases)
     begin = torch.stack(
         [
-            pad(random_points(len(labels), setting.dim, generator), (0, wide - setting.dim))
-            for setting in settings
+            pad(random_points(len(labels), case.dim, generator), (0, wide - case.dim))
+            for case in cases
             for _ in range(starts)
         ]
     )
-    thresholds = torch.tensor([setting.k for setting in settings for _ in range(starts)], dtype=begin.dtype)
-    full = [
-        RANGE_WEIGHT if setting.attainable else SHORT_WEIGHT for setting in settings for _ in range(starts)
-    ]
+    thresholds = torch.tensor([case.k for case in cases for _ in range(starts)], dtype=begin.dtype)
+    full = [_RANGE_WEIGHT if case.attainable else _SHORT_WEIGHT for case in cases for _ in range(starts)]
 
     def objective(points: Tensor, done: float) -> Tensor:
         # A full hinge on scattered points would freeze them in place before classes have formed.
-        weights = torch.tensor(full, dtype=points.dtype) * min(1.0, done / RAMP)
+        weights = torch.tensor(full, dtype=points.dtype) * min(1.0, done / _RAMP)
 
         def of_one(z: Tensor, k: Tensor, weight: Tensor) -> Tensor:
-            return r2scl(z, labels, temperature=TEMPERATURE, k=k, range_weight=weight)
+            return r2scl(z, labels, temperature=_TEMPERATURE, k=k, range_weight=weight)
 
         return torch.func.vmap(of_one)(points, thresholds, weights).sum()
 
@@ -216,36 +208,34 @@ def examine(
         objective,
         begin,
         steps=steps,
-        learning_rate=LEARNING_RATE,
+        learning_rate=_LEARNING_RATE,
         after_step=after_step,
     )[-1]
     findings = []
-    for setting, candidates in zip(
-        settings, ends.reshape(len(settings), starts, *begin.shape[1:]), strict=True
-    ):
-        found = [_compare(setting, z[:, : setting.dim], labels, starts) for z in candidates]
+    for case, candidates in zip(cases, ends.reshape(len(cases), starts, *begin.shape[1:]), strict=True):
+        found = [_compare(case, z[:, : case.dim], labels, starts) for z in candidates]
         findings.append(
-            min(found, key=lambda finding: (finding.violation > VIOLATION_TOLERANCE, finding.loss))
+            min(found, key=lambda finding: (finding.violation > _VIOLATION_TOLERANCE, finding.loss))
         )
     return findings
 
 
-def _compare(setting: Setting, z: Tensor, labels: Tensor, starts: int) -> Finding:
+def _compare(case: TheoremCase, z: Tensor, labels: Tensor, starts: int) -> Finding:
     """The end z (N, dim) of one descent beside the theorem."""
-    count, k = setting.num_classes, setting.k
+    count, k = case.num_classes, case.k
 
     def bound_at(cosine: float) -> float:
-        total = geometry.supcon_lower_bound(count, POINTS_PER_CLASS, k=cosine, temperature=TEMPERATURE)
+        total = geometry.supcon_lower_bound(count, _POINTS_PER_CLASS, k=cosine, temperature=_TEMPERATURE)
         return total / len(labels)
 
     theory, measured = theory_shape(count, k), measure_shape(z, labels)
-    loss = float(supcon(z, labels, temperature=TEMPERATURE))
+    loss = float(supcon(z, labels, temperature=_TEMPERATURE))
     excess = loss - bound_at(k)
     deviation = max(
         measured.largest_cosine - theory.largest_cosine, theory.smallest_cosine - measured.smallest_cosine
     )
     return Finding(
-        setting=setting,
+        case=case,
         loss=loss,
         bound=bound_at(k),
         excess=excess,
@@ -253,7 +243,7 @@ def _compare(setting: Setting, z: Tensor, labels: Tensor, starts: int) -> Findin
         measured=measured,
         theory=theory,
         deviation=deviation,
-        attained=abs(excess) <= LOSS_TOLERANCE and deviation <= COSINE_TOLERANCE,
+        attained=abs(excess) <= _LOSS_TOLERANCE and deviation <= _COSINE_TOLERANCE,
         bound_holds=loss >= bound_at(min(1.0, measured.smallest_cosine)) - 1e-9,
         starts=starts,
     )
@@ -265,67 +255,68 @@ def run_theory(
     seed: int = 0,
     steps: int = 800,
     starts: int = 6,
-    class_counts: Sequence[int] = CLASS_COUNTS,
-    console: Console | None = None,
+    class_counts: Sequence[int] = _CLASS_COUNTS,
 ) -> TheoryResult:
-    """Check the theorem on the grid; write theory.csv, theory.json, theory.png and theory.svg into `out`.
+    """Check the theorem on all cases and print a table of measured against expected.
 
-    Prints a table of measured against expected. Progress goes to standard error, the table to `console`
-    (standard output by default). Raises UserError when matplotlib is missing.
+    Args:
+        out: Folder for theory.csv, theory.json, theory.png and theory.svg.
+        seed: Seed of the starting points.
+        steps: Steps of each descent.
+        starts: Descents of each case, of which the best counts.
+        class_counts: Numbers of classes.
+
+    Returns:
+        All findings and the files written.
+
+    Raises:
+        UserError: If matplotlib is missing.
     """
-    console = console or Console()
     out = Path(out)
     style.require("matplotlib")
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     findings: list[Finding] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
-    stderr = Console(stderr=True, quiet=console.quiet)
-    with Progress(*columns, TimeElapsedColumn(), console=stderr, transient=True) as progress:
-        bar = progress.add_task("theory", total=steps * len(class_counts))
+    with descent_progress(steps * len(class_counts)) as (describe, after_step):
         for count in class_counts:
-            settings = grid([count])
-            progress.update(bar, description=f"{count} classes, {starts * len(settings)} descents")
-            findings += examine(
-                settings,
-                steps=steps,
-                starts=starts,
-                generator=generator,
-                after_step=lambda: progress.advance(bar),
-            )
+            cases = theorem_cases([count])
+            describe(f"{count} classes, {starts * len(cases)} descents")
+            findings += examine(cases, steps=steps, starts=starts, generator=generator, after_step=after_step)
+    rows = [_flat(finding) for finding in findings]
     record = {
         "seed": seed,
         "steps": steps,
         "settings": {
-            "points_per_class": POINTS_PER_CLASS,
-            "temperature": TEMPERATURE,
-            "range_weight": RANGE_WEIGHT,
-            "range_weight_one_dimension_short": SHORT_WEIGHT,
-            "learning_rate": LEARNING_RATE,
-            "loss_tolerance": LOSS_TOLERANCE,
-            "ramp": RAMP,
-            "cosine_tolerance": COSINE_TOLERANCE,
+            "points_per_class": _POINTS_PER_CLASS,
+            "temperature": _TEMPERATURE,
+            "range_weight": _RANGE_WEIGHT,
+            "range_weight_one_dimension_short": _SHORT_WEIGHT,
+            "learning_rate": _LEARNING_RATE,
+            "loss_tolerance": _LOSS_TOLERANCE,
+            "ramp": _RAMP,
+            "cosine_tolerance": _COSINE_TOLERANCE,
         },
-        "findings": [_flat(finding) for finding in findings],
+        "findings": rows,
     }
+    table = Table("", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
     files = [
-        write_atomic(out / "theory.csv", _table_text(findings)),
+        write_atomic(out / "theory.csv", table.to_csv()),
         write_atomic(out / "theory.json", json.dumps(record, indent=2) + "\n"),
         *_figure(findings, out),
     ]
     result = TheoryResult(seed, tuple(findings), time.perf_counter() - began, tuple(files))
-    _print(result, console)
+    _print(result)
     return result
 
 
 def _flat(finding: Finding) -> dict[str, float | int | str | bool]:
     """The finding as one row of plain values."""
-    setting = finding.setting
+    case = finding.case
     row: dict[str, float | int | str | bool] = {
-        "classes": setting.num_classes,
-        "dimension": setting.dim,
-        "k": setting.k,
-        "boundary": setting.boundary,
+        "classes": case.num_classes,
+        "dimension": case.dim,
+        "k": case.k,
+        "boundary": case.boundary,
         "loss": finding.loss,
         "bound": finding.bound,
         "excess": finding.excess,
@@ -335,7 +326,7 @@ def _flat(finding: Finding) -> dict[str, float | int | str | bool]:
     row |= {f"theory_{name}": value for name, value in asdict(finding.theory).items()}
     return row | {
         "cosine_deviation": finding.deviation,
-        "attainable": setting.attainable,
+        "attainable": case.attainable,
         "attained": finding.attained,
         "bound_holds": finding.bound_holds,
         "agrees": finding.agrees,
@@ -343,70 +334,47 @@ def _flat(finding: Finding) -> dict[str, float | int | str | bool]:
     }
 
 
-def _table_text(findings: Sequence[Finding]) -> str:
-    """All findings as CSV text."""
-    rows = [_flat(finding) for finding in findings]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _print(result: TheoryResult, console: Console) -> None:
-    """The table of findings, a sentence about the boundary cases, and the files."""
-    table = Table(
-        title="Minimized loss and final features, measured / theorem",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=0,
-    )
-    for name in (
-        "|Y|",
-        "d",
-        "k",
-        "above\nbound",
-        "class\ncosines",
-        "\nradius",
-        "\ncenter",
-        "bound\nreached",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("boundary\ncase", no_wrap=True)
-    last = None
+def _print(result: TheoryResult) -> None:
+    """Print the table of findings, a sentence about the boundary cases, and the files."""
+    boundaries = {"below the simplex": "k inactive", "one dimension short": "d short"}
+    rows: list[list[str | Marked]] = []
     for finding in result.findings:
-        setting, measured, theory = finding.setting, finding.measured, finding.theory
-        if last is not None and last != setting.num_classes:
-            table.add_section()
-        last = setting.num_classes
+        case, measured, theory = finding.case, finding.measured, finding.theory
         verdict = "yes" if finding.attained else "no"
-        table.add_row(
-            str(setting.num_classes),
-            str(setting.dim),
-            f"{setting.k:.2f}",
-            f"{finding.excess:.0e}",
-            f"{measured.smallest_cosine:.2f}..{measured.largest_cosine:.2f}",
-            f"{measured.radius:.3f}/{theory.radius:.3f}",
-            f"{measured.center_norm:.3f}/{theory.center_norm:.3f}",
-            verdict if finding.agrees else f"[bold red]{verdict} (!)[/]",
-            {"below the simplex": "k inactive", "one dimension short": "d short"}.get(
-                setting.boundary, setting.boundary
-            ),
+        rows.append(
+            [
+                str(case.num_classes),
+                str(case.dim),
+                f"{case.k:.2f}",
+                f"{finding.excess:.0e}",
+                f"{measured.smallest_cosine:.2f}..{measured.largest_cosine:.2f}",
+                f"{measured.radius:.3f}/{theory.radius:.3f}",
+                f"{measured.center_norm:.3f}/{theory.center_norm:.3f}",
+                verdict if finding.agrees else Marked(f"{verdict} (!)", "worse"),
+                boundaries.get(case.boundary, case.boundary),
+            ]
         )
-    console.print(table)
+    counts = [finding.case.num_classes for finding in result.findings]
     agreeing = sum(finding.agrees for finding in result.findings)
-    short = [finding for finding in result.findings if not finding.setting.attainable]
-    console.print(
-        f"{agreeing} of {len(result.findings)} settings agree with the theorem, its dimension condition mended:"
-        " d >= |Y|, or d >= |Y| - 1 up to the simplex value of k."
-    )
+    short = [finding.excess for finding in result.findings if not finding.case.attainable]
+    notes = [
+        f"{agreeing} of {len(rows)} cases agree with the theorem, its dimension condition corrected: "
+        "d >= |Y|, or d >= |Y| - 1 up to the simplex value of k."
+    ]
     if short:
-        console.print(
-            f"One dimension short (d short), the best minimum stays {min(f.excess for f in short):.4f} to "
-            f"{max(f.excess for f in short):.4f} above the bound."
+        notes.append(
+            "One dimension short (d short), the best minimum stays "
+            f"{min(short):.4f} to {max(short):.4f} above the bound."
         )
-    console.print(f"{result.seconds:.0f} s; wrote " + ", ".join(map(str, result.files)), soft_wrap=True)
+    heads = ("d", "k", "above\nbound", "class\ncosines", "radius", "center", "bound\nreached")
+    Table(
+        "Minimized loss and final features, measured / theorem",
+        [Column("|Y|"), *heads, Column("boundary\ncase", "left")],
+        rows,
+        notes,
+        breaks=[i for i in range(1, len(rows)) if counts[i] != counts[i - 1]],
+    ).print()
+    print(f"{result.seconds:.0f} s; written: {', '.join(map(str, result.files))}")
 
 
 def _figure(findings: Sequence[Finding], out: Path) -> list[Path]:
@@ -414,38 +382,36 @@ def _figure(findings: Sequence[Finding], out: Path) -> list[Path]:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    counts = sorted({finding.setting.num_classes for finding in findings})
+    counts = sorted({finding.case.num_classes for finding in findings})
     curve = [-1 + 2 * index / 400 for index in range(401)]
     with style.paper_style():
         figure = Figure(figsize=(7.4, 2.75), layout="constrained")
         panels = figure.subplots(1, 3)
         for index, count in enumerate(counts):
+            shade = style.color(index)
             shapes = [theory_shape(count, k) for k in curve]
-            panels[0].plot(curve, [shape.radius for shape in shapes], color=style.color(index), linewidth=1)
-            panels[1].plot(
-                curve, [shape.center_norm for shape in shapes], color=style.color(index), linewidth=1
-            )
-            for finding in findings:
-                if finding.setting.num_classes != count:
-                    continue
-                enough = finding.setting.attainable
-                look = {
-                    "marker": style.marker(index),
-                    "color": style.color(index),
-                    "markersize": 4.2,
-                    "linestyle": "none",
-                    "markerfacecolor": style.color(index) if enough else "white",
-                    "markeredgecolor": "white" if enough else style.color(index),
-                    "markeredgewidth": 0.4 if enough else 0.9,
-                    "zorder": 4 if enough else 3,
-                }
-                k = finding.setting.k
-                panels[0].plot([k], [finding.measured.radius], **look)
-                panels[1].plot([k], [finding.measured.center_norm], **look)
+            panels[0].plot(curve, [shape.radius for shape in shapes], color=shade, linewidth=1)
+            panels[1].plot(curve, [shape.center_norm for shape in shapes], color=shade, linewidth=1)
+            for finding in (finding for finding in findings if finding.case.num_classes == count):
+                enough = finding.case.attainable
                 # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
-                panels[2].plot([k], [max(abs(finding.excess), 1e-7)], **look)
-        panels[2].axhline(LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
-        panels[2].text(-0.98, 1.25 * LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
+                excess = max(abs(finding.excess), 1e-7)
+                heights = (finding.measured.radius, finding.measured.center_norm, excess)
+                for axes, height in zip(panels, heights, strict=True):
+                    axes.plot(
+                        [finding.case.k],
+                        [height],
+                        marker=style.marker(index),
+                        color=shade,
+                        markersize=4.2,
+                        linestyle="none",
+                        markerfacecolor=shade if enough else "white",
+                        markeredgecolor="white" if enough else shade,
+                        markeredgewidth=0.4 if enough else 0.9,
+                        zorder=4 if enough else 3,
+                    )
+        panels[2].axhline(_LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
+        panels[2].text(-0.98, 1.25 * _LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
         panels[2].set_yscale("log")
         panels[2].set_ylim(5e-8, 2)
         for axes, title in zip(
@@ -454,29 +420,12 @@ def _figure(findings: Sequence[Finding], out: Path) -> list[Path]:
             axes.set_title(title)
             axes.set_xlabel("threshold k")
             axes.set_xlim(-1.04, 1.04)
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=style.color(i),
-                marker=style.marker(i),
-                markersize=4.2,
-                linewidth=1,
-                label=f"{c} classes",
-            )
-            for i, c in enumerate(counts)
+        looks: list[dict[str, Any]] = [
+            {"color": style.color(i), "marker": style.marker(i), "linewidth": 1, "label": f"{count} classes"}
+            for i, count in enumerate(counts)
         ]
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=style.INK,
-                marker="o",
-                markersize=4.2,
-                linestyle="none",
-                markerfacecolor="white",
-                label="one dimension short",
-            )
-        )
+        short = {"color": style.INK, "marker": "o", "linestyle": "none", "markerfacecolor": "white"}
+        looks.append({**short, "label": "one dimension short"})
+        handles = [Line2D([], [], markersize=4.2, **look) for look in looks]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return style.save_figure(figure, out / "theory")

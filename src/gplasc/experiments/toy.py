@@ -13,40 +13,37 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from torch import Tensor
 
 from gplasc import geometry
-from gplasc.experiments.descent import descend, r2scl, random_points
+from gplasc.experiments.descent import descend, descent_progress, r2scl, random_points
 from gplasc.experiments.theory import Shape, measure_shape, theory_shape
 from gplasc.files import write_atomic
 from gplasc.report import style
 from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures, sphere_figure, sphere_page
+from gplasc.results.table import Marked, Table
 
-NUM_CLASSES = 3
-NUM_TASKS = 3
-THRESHOLDS = (None, 0.3, 0.7, 0.9)
-TOLERANCE = 0.02
+_NUM_CLASSES = 3
+_NUM_TASKS = 3
+_THRESHOLDS = (0.3, 0.7, 0.9)
+_TOLERANCE = 0.02
 
 # Settings that the paper leaves open. At temperature 0.3 both the collapse of classes and their separation
 # are quick. 5 is above 1/temperature, so the hinge holds the threshold exactly (see `r2scl`).
-TEMPERATURE = 0.3
-LEARNING_RATE = 0.1
-RANGE_WEIGHT = 5.0
-POSITION_WEIGHT = 10.0
-MARGIN = 0.3
-BANDWIDTH = 0.2  # radians, of the kernel in the overlap
+_TEMPERATURE = 0.3
+_LEARNING_RATE = 0.1
+_RANGE_WEIGHT = 5.0
+_POSITION_WEIGHT = 10.0
+_MARGIN = 0.3
+_BANDWIDTH = 0.2  # radians, of the kernel in the overlap
 
-Array = NDArray[np.float64]
+_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class TrainedTask:
 
 
 @dataclass(frozen=True)
-class Panel:
+class ToyPanel:
     """What one sphere of the figure shows, measured and expected (the mean over its tasks)."""
 
     letter: str
@@ -78,8 +75,8 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """How much tasks share the sphere; see `task_overlap`.
+class SphereOverlap:
+    """How much tasks share the sphere; see `sphere_overlap`.
 
     run: of the features as trained; mean, worst: over the orientations among which the loss is indifferent.
     closest_degrees: smallest angle between features of different tasks; guaranteed_degrees: theory's promise.
@@ -97,8 +94,8 @@ class ToyResult:
     """All that `run_toy` measured and the files it wrote."""
 
     seed: int
-    panels: tuple[Panel, ...]
-    overlap: dict[str, Overlap]
+    panels: tuple[ToyPanel, ...]
+    overlap: dict[str, SphereOverlap]
     seconds: float
     files: tuple[Path, ...]
 
@@ -108,7 +105,7 @@ class ToyResult:
         return all(panel.agrees for panel in self.panels)
 
 
-def sphere_lattice(count: int) -> Array:
+def sphere_lattice(count: int) -> _Array:
     """Evenly spread points on the sphere, (count, 3): a Fibonacci spiral, each point for an equal area."""
     index = np.arange(count) + 0.5
     height = 1 - 2 * index / count
@@ -117,7 +114,7 @@ def sphere_lattice(count: int) -> Array:
     return np.stack([ring * np.cos(turn), ring * np.sin(turn), height], axis=1)
 
 
-def task_overlap(tasks: list[Array], *, bandwidth: float = BANDWIDTH, count: int = 4000) -> float:
+def sphere_overlap(tasks: list[_Array], *, bandwidth: float = _BANDWIDTH, count: int = 4000) -> float:
     """Overlap of tasks: the integral over the sphere of min(p_a, p_b), averaged over pairs of tasks.
 
     tasks: features (N, 3) of each task, unit rows. p is a kernel density with the von Mises-Fisher kernel
@@ -135,7 +132,7 @@ def task_overlap(tasks: list[Array], *, bandwidth: float = BANDWIDTH, count: int
     return float(np.mean([np.minimum(a, b).sum() for a, b in itertools.combinations(densities, 2)]))
 
 
-def _turned(task: Array, center: Array | None, generator: torch.Generator) -> Array:
+def _turned(task: _Array, center: _Array | None, generator: torch.Generator) -> _Array:
     """The task turned at random among the places that its loss does not tell apart, (N, 3).
 
     Without a center every rotation of the sphere, with one the rotations about it.
@@ -149,7 +146,9 @@ def _turned(task: Array, center: Array | None, generator: torch.Generator) -> Ar
     return np.asarray(along + math.cos(angle) * across + math.sin(angle) * np.cross(center, across))
 
 
-def measure_overlap(tasks: list[TrainedTask], *, guaranteed: float, generator: torch.Generator) -> Overlap:
+def measure_overlap(
+    tasks: list[TrainedTask], *, guaranteed: float, generator: torch.Generator
+) -> SphereOverlap:
     """Overlap of the trained tasks and of 100 random turns of them; `guaranteed`: radians between tasks."""
     # A class has collapsed to a point, so that its mean carries all of its density at a fraction of the cost.
     final = [task.history[-1].numpy() for task in tasks]
@@ -158,10 +157,10 @@ def measure_overlap(tasks: list[TrainedTask], *, guaranteed: float, generator: t
     draws = []
     for _ in range(100):
         turned = [_turned(rows, center, generator) for rows, center in zip(means, centers, strict=True)]
-        draws.append(task_overlap(turned))
+        draws.append(sphere_overlap(turned))
     closest = max(float((a @ b.T).max()) for a, b in itertools.combinations(final, 2))
-    return Overlap(
-        run=task_overlap(final),
+    return SphereOverlap(
+        run=sphere_overlap(final),
         mean=float(np.mean(draws)),
         worst=max(draws),
         closest_degrees=math.degrees(math.acos(min(1.0, closest))),
@@ -169,9 +168,9 @@ def measure_overlap(tasks: list[TrainedTask], *, guaranteed: float, generator: t
     )
 
 
-def _class_means(task: TrainedTask) -> Array:
+def _class_means(task: TrainedTask) -> _Array:
     """Mean final feature of each class on the sphere, (classes, 3) unit rows."""
-    rows = [task.history[-1][task.labels == label].mean(dim=0) for label in range(NUM_CLASSES)]
+    rows = [task.history[-1][task.labels == label].mean(dim=0) for label in range(_NUM_CLASSES)]
     return np.asarray(torch.nn.functional.normalize(torch.stack(rows), dim=1).numpy())
 
 
@@ -185,7 +184,7 @@ def train_task(
     after_step: Callable[[], None] | None = None,
 ) -> TrainedTask:
     """Optimize the points of one task of three classes from a random start; k and center as in `r2scl`."""
-    labels = torch.arange(NUM_CLASSES).repeat_interleave(points_per_class)
+    labels = torch.arange(_NUM_CLASSES).repeat_interleave(points_per_class)
     # Single precision is far finer than the tolerance, and twice as fast.
     start = random_points(len(labels), 3, generator).float()
 
@@ -193,36 +192,32 @@ def train_task(
         return r2scl(
             z,
             labels,
-            temperature=TEMPERATURE,
+            temperature=_TEMPERATURE,
             k=k,
-            range_weight=RANGE_WEIGHT,
+            range_weight=_RANGE_WEIGHT,
             center=center,
-            position_weight=POSITION_WEIGHT,
+            position_weight=_POSITION_WEIGHT,
         )
 
     # Most of the movement is early: the film's pictures lie closer together there.
     record = {0, *(round(step) for step in np.geomspace(1, steps, 18))}
     history = descend(
-        objective, start, steps=steps, learning_rate=LEARNING_RATE, record=record, after_step=after_step
+        objective, start, steps=steps, learning_rate=_LEARNING_RATE, record=record, after_step=after_step
     )
     return TrainedTask(labels, torch.stack(history).double(), k, center)
 
 
-def _compare(letter: str, name: str, tasks: list[TrainedTask]) -> Panel:
+def _compare(letter: str, name: str, tasks: list[TrainedTask]) -> ToyPanel:
     """Measured shape (mean over tasks) beside the theorem's; the deviation is the worst of all tasks."""
     k = tasks[0].k
-    theory = theory_shape(NUM_CLASSES, k)
+    theory = theory_shape(_NUM_CLASSES, k)
     shapes = [task.shape for task in tasks]
     deviation = max(shape.deviation(theory) for shape in shapes)
-    measured = Shape(*(float(np.mean(column)) for column in zip(*map(_values, shapes), strict=True)))
-    return Panel(letter, name, k, measured, theory, deviation, deviation <= TOLERANCE)
+    measured = Shape(*(float(np.mean(column)) for column in zip(*map(astuple, shapes), strict=True)))
+    return ToyPanel(letter, name, k, measured, theory, deviation, deviation <= _TOLERANCE)
 
 
-def _values(shape: Shape) -> tuple[float, float, float, float]:
-    return shape.radius, shape.center_norm, shape.smallest_cosine, shape.largest_cosine
-
-
-def _seen_from(axis: Array, azimuth: Array, elevation: float) -> Array:
+def _seen_from(axis: _Array, azimuth: _Array, elevation: float) -> _Array:
     """View direction (3,): `elevation` degrees above the plane across `axis`, on the side of `azimuth`."""
     across = azimuth - (azimuth @ axis) * axis
     across = across / np.linalg.norm(across)
@@ -230,7 +225,7 @@ def _seen_from(axis: Array, azimuth: Array, elevation: float) -> Array:
 
 
 def _draw(
-    panel: Panel, tasks: list[TrainedTask], view: Array, pole: Array, overlap: Overlap | None
+    panel: ToyPanel, tasks: list[TrainedTask], view: _Array, pole: _Array, overlap: SphereOverlap | None
 ) -> SpherePanel:
     """The panel as the drawing code takes it."""
     drawn = []
@@ -258,49 +253,36 @@ def _draw(
     return SpherePanel(f"({panel.letter}) {panel.name}", caption, tuple(drawn), view, pole, structure)
 
 
-def run_toy(
-    out: Path,
-    *,
-    seed: int = 0,
-    steps: int = 400,
-    points_per_class: int = 100,
-    console: Console | None = None,
-) -> ToyResult:
-    """Run the toy example and write toy.png, toy.svg, toy.html and toy.json into the folder `out`.
+def run_toy(out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int = 100) -> ToyResult:
+    """Run the toy example and print radius, center norm and overlap of tasks beside the theorem's.
 
-    Prints the measured radius and center norm of each panel beside the theorem's and the overlap of tasks.
-    Progress goes to standard error, tables to `console` (standard output by default). The orientation of
-    every task comes from `seed`. Raises UserError when matplotlib or plotly is missing.
+    Args:
+        out: Folder for toy.png, toy.svg, toy.html and toy.json.
+        seed: Seed of the starting points and of the orientation of every task.
+        steps: Steps of each descent.
+        points_per_class: Points of each class.
+
+    Returns:
+        What was measured and the files written.
+
+    Raises:
+        UserError: If matplotlib or plotly is missing.
     """
-    console = console or Console()
     out = Path(out)
     style.require("matplotlib", "plotly")
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
-    shape = geometry.region(NUM_TASKS, NUM_CLASSES, MARGIN)
+    region = geometry.region(_NUM_TASKS, _NUM_CLASSES, _MARGIN)
     prototype = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    centers = geometry.simplex_etf(NUM_TASKS, 3, generator=generator)
-    plan: list[tuple[str, str, list[tuple[float | None, Tensor | None]]]] = []
-    for letter, k in zip("abcd", THRESHOLDS, strict=True):
-        plan.append(
-            (letter, "no threshold", [(None, None)])
-            if k is None
-            else (letter, f"threshold {k}", [(k, prototype)])
-        )
-    plan.append(("e", "3 tasks, SupCon", [(None, None)] * NUM_TASKS))
-    plan.append(("f", "3 tasks, R2SCL", [(shape.k, center) for center in centers]))
-
+    centers = geometry.simplex_etf(_NUM_TASKS, 3, generator=generator)
+    plan: dict[str, list[tuple[float | None, Tensor | None]]] = {"no threshold": [(None, None)]}
+    plan |= {f"threshold {k}": [(k, prototype)] for k in _THRESHOLDS}
+    plan["3 tasks, SupCon"] = [(None, None)] * _NUM_TASKS
+    plan["3 tasks, R2SCL"] = [(region.k, center) for center in centers]
     trained: list[list[TrainedTask]] = []
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True, quiet=console.quiet), transient=True) as progress:
-        bar = progress.add_task("toy", total=steps * sum(len(tasks) for _, _, tasks in plan))
-        for letter, name, tasks in plan:
-            progress.update(bar, description=f"({letter}) {name}")
+    with descent_progress(steps * sum(map(len, plan.values()))) as (describe, after_step):
+        for name, tasks in plan.items():
+            describe(name)
             trained.append(
                 [
                     train_task(
@@ -309,18 +291,18 @@ def run_toy(
                         points_per_class=points_per_class,
                         steps=steps,
                         generator=generator,
-                        after_step=lambda: progress.advance(bar),
+                        after_step=after_step,
                     )
                     for k, center in tasks
                 ]
             )
-        progress.update(bar, description="overlap, figures, page")
+        describe("overlap, figures, page")
         panels = [
-            _compare(letter, name, tasks) for (letter, name, _), tasks in zip(plan, trained, strict=True)
+            _compare(letter, name, tasks) for letter, name, tasks in zip("abcdef", plan, trained, strict=True)
         ]
         overlap = {
             "supcon": measure_overlap(trained[4], guaranteed=0.0, generator=generator),
-            "r2scl": measure_overlap(trained[5], guaranteed=shape.gap, generator=generator),
+            "r2scl": measure_overlap(trained[5], guaranteed=region.gap, generator=generator),
         }
         spheres = _spheres(panels, trained, overlap)
         files = [*_figure(spheres, out), _page(spheres, out)]
@@ -329,12 +311,12 @@ def run_toy(
         "steps": steps,
         "points_per_class": points_per_class,
         "settings": {
-            "temperature": TEMPERATURE,
-            "learning_rate": LEARNING_RATE,
-            "range_weight": RANGE_WEIGHT,
-            "position_weight": POSITION_WEIGHT,
-            "margin": MARGIN,
-            "bandwidth": BANDWIDTH,
+            "temperature": _TEMPERATURE,
+            "learning_rate": _LEARNING_RATE,
+            "range_weight": _RANGE_WEIGHT,
+            "position_weight": _POSITION_WEIGHT,
+            "margin": _MARGIN,
+            "bandwidth": _BANDWIDTH,
         },
         "agrees": all(panel.agrees for panel in panels),
         "panels": [asdict(panel) for panel in panels],
@@ -342,12 +324,12 @@ def run_toy(
     }
     files.append(write_atomic(out / "toy.json", json.dumps(record, indent=2) + "\n"))
     result = ToyResult(seed, tuple(panels), overlap, time.perf_counter() - began, tuple(files))
-    _print(result, console)
+    _print(result)
     return result
 
 
 def _spheres(
-    panels: list[Panel], trained: list[list[TrainedTask]], overlap: dict[str, Overlap]
+    panels: list[ToyPanel], trained: list[list[TrainedTask]], overlap: dict[str, SphereOverlap]
 ) -> list[SpherePanel]:
     """The six panels with their cameras; a single task stands on the pole, so that (a) to (d) compare."""
     spheres = []
@@ -387,44 +369,35 @@ def _page(spheres: list[SpherePanel], out: Path) -> Path:
     return write_atomic(out / "toy.html", page)
 
 
-def _print(result: ToyResult, console: Console) -> None:
-    """Two tables: shapes against the theorem, and the overlap of tasks; then the files."""
-    table = Table(
-        title="Final features against the theorem", title_justify="left", box=box.SIMPLE_HEAD, padding=0
-    )
-    table.add_column("panel", no_wrap=True)
-    for name in ("k", "radius", "theory", "center", "theory", "off by", "≤ 2%"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for panel in result.panels:
-        table.add_row(
-            f"({panel.letter}) {panel.name}",
-            "none" if panel.k is None else f"{panel.k:.4g}",
-            f"{panel.measured.radius:.4f}",
-            f"{panel.theory.radius:.4f}",
-            f"{panel.measured.center_norm:.4f}",
-            f"{panel.theory.center_norm:.4f}",
-            f"{100 * panel.deviation:.2f}%",
-            "yes" if panel.agrees else "[bold red]no[/]",
-        )
-    console.print(table)
-    table = Table(
-        title="Overlap of three tasks (0 apart, 1 the same) and angle between them",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("panel", no_wrap=True)
-    for name in ("this run", "mean turn", "worst turn", "closest", "assured"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, overlap in zip(("(e) SupCon", "(f) R2SCL"), result.overlap.values(), strict=True):
-        table.add_row(
-            name,
-            f"{overlap.run:.4f}",
-            f"{overlap.mean:.4f}",
-            f"{overlap.worst:.4f}",
-            f"{overlap.closest_degrees:.1f}°",
-            f"{overlap.guaranteed_degrees:.1f}°",
-        )
-    console.print(table)
-    console.print(
-        f"{result.seconds:.0f} s; wrote " + ", ".join(str(path) for path in result.files), soft_wrap=True
-    )
+def _print(result: ToyResult) -> None:
+    """Print two tables, shapes against the theorem and the overlap of tasks, then the files."""
+    Table(
+        "Final features against the theorem",
+        ["panel", "k", "radius", "theory", "center", "theory", "off by", "≤ 2%"],
+        [
+            [
+                f"({panel.letter}) {panel.name}",
+                "none" if panel.k is None else f"{panel.k:.4g}",
+                f"{panel.measured.radius:.4f}",
+                f"{panel.theory.radius:.4f}",
+                f"{panel.measured.center_norm:.4f}",
+                f"{panel.theory.center_norm:.4f}",
+                f"{100 * panel.deviation:.2f}%",
+                "yes" if panel.agrees else Marked("no", "worse"),
+            ]
+            for panel in result.panels
+        ],
+    ).print()
+    Table(
+        "Overlap of three tasks (0 apart, 1 the same) and angle between them",
+        ["panel", "this run", "mean turn", "worst turn", "closest", "assured"],
+        [
+            [
+                name,
+                *(f"{value:.4f}" for value in (found.run, found.mean, found.worst)),
+                *(f"{angle:.1f}°" for angle in (found.closest_degrees, found.guaranteed_degrees)),
+            ]
+            for name, found in zip(("(e) SupCon", "(f) R2SCL"), result.overlap.values(), strict=True)
+        ],
+    ).print()
+    print(f"{result.seconds:.0f} s; written: {', '.join(map(str, result.files))}")

@@ -46,27 +46,27 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Note:
+class _Note:
     """A remark on the numbers that `where` selects; on the whole table if it selects nothing."""
 
     text: str
     where: Mapping[str, tuple[str, ...]]
 
     def holds(self, facts: Mapping[str, str]) -> bool:
-        """Tell whether the note speaks of the number with these facts."""
+        """Return whether the note is about the number with these facts."""
         return bool(self.where) and all(facts[name] in allowed for name, allowed in self.where.items())
 
 
 @dataclass(frozen=True)
-class Table:
-    """Where a group of numbers stands in the paper."""
+class PublishedTable:
+    """A table of the paper: where it is printed, and notes on it."""
 
     name: str
     paper: str
     title: str
     label: str
     trials: int | None
-    notes: tuple[Note, ...]
+    notes: tuple[_Note, ...]
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -74,12 +74,12 @@ class Table:
         return tuple(note.text for note in self.notes if not note.where)
 
 
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, PublishedTable]:
     """Return every published table by name."""
     return dict(_tables())
 
 
-def find_table(name: str) -> Table:
+def find_table(name: str) -> PublishedTable:
     """Return a published table.
 
     >>> find_table("acc_result").label
@@ -106,7 +106,22 @@ def lookup(
     metric: str = "final_accuracy",
     point: str | None = None,
 ) -> Published | None:
-    """Find a published number, or None; a number whose buffer was not stated is found for any.
+    """Find a published number; one whose buffer was not stated is found for any.
+
+    Args:
+        table: Name of the published table.
+        row: Our name of the row.
+        stream: Name of the stream.
+        buffer: Samples in the memory.
+        scenario: ``"class_il"`` or ``"task_il"``, where the table tells them apart.
+        metric: Name of the metric.
+        point: A task or a pair of tasks, where the table has them.
+
+    Returns:
+        The number, or None if it was not published.
+
+    Raises:
+        ValueError: If there is no such table.
 
     >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
     '70.59 ± 1.26'
@@ -123,11 +138,11 @@ def lookup(
 
 
 @lru_cache
-def _tables() -> dict[str, Table]:
+def _tables() -> dict[str, PublishedTable]:
     text = resources.files(__package__).joinpath("tables.toml").read_text(encoding="utf-8")
     content = tomllib.loads(text)
     return {
-        name: Table(
+        name: PublishedTable(
             name=name,
             paper=content["paper"],
             title=table["title"],
@@ -139,12 +154,12 @@ def _tables() -> dict[str, Table]:
     }
 
 
-def _note(note: dict[str, Any]) -> Note:
+def _note(note: dict[str, Any]) -> _Note:
     where = {
         name: tuple(str(value) for value in (allowed if isinstance(allowed, list) else [allowed]))
         for name, allowed in note.get("where", {}).items()
     }
-    return Note(note["text"], where)
+    return _Note(note["text"], where)
 
 
 @lru_cache

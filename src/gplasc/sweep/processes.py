@@ -93,6 +93,9 @@ class Processes:
             if self._stopping:
                 return JobResult(job, "interrupted")
             worker = self._idle.pop() if self._idle else self._start()
+            if not worker.process.is_alive():  # killed while it had nothing to do
+                worker.end()
+                worker = self._start()
             self._active.append(worker)
         last: tuple[JobState, str | None] | None = None
         try:
