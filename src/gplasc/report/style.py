@@ -21,6 +21,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
+FAINT = "#9AA3AD"
 PAPER = "#FFFFFF"
 COLORS = {f"c{i}": value for i, value in enumerate(PALETTE)} | {
     "ink": INK, "soft": "#59636E", "rule": "#DFE3E8", "card": PAPER, "structure": STRUCTURE,
