@@ -6,7 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -152,16 +152,9 @@ class Comparison:
     unlike: tuple[str, ...]
     """Settings of the method in which the two differ, beside the plug-ins and their options."""
 
-    _known: dict[tuple[str, str], Difference] = field(default_factory=dict, compare=False, repr=False)
-
     def difference(self, scenario: str, metric: str) -> Difference:
-        """Paired difference of the metric over the seeds that both have; drawn once, however often asked for."""
-        key = (scenario, metric)
-        if key not in self._known:
-            self._known[key] = paired_difference(
-                self.base.values(scenario, metric), self.group.values(scenario, metric)
-            )
-        return self._known[key]
+        """Paired difference of the metric over the seeds that both have."""
+        return paired_difference(self.base.values(scenario, metric), self.group.values(scenario, metric))
 
     def overhead(self) -> Spread:
         """How many times as long the training phase takes with the plug-ins, over the seeds that both have.
