@@ -77,13 +77,12 @@ def matrices(panels: Sequence[Panel]) -> Section | None:
     shown: dict[str, list[HeatMap]] = {}
     left, hidden = MATRIX_CELLS, 0
     for panel in panels:
-        maps = []
+        groups = []
         for group in panel.groups:
             left -= 2 * group.num_tasks**2
-            if left < 0:
-                hidden += 1
-            else:
-                maps += [_matrix(group, scenario) for scenario in SCENARIOS]
+            hidden += left < 0
+            groups += [group] if left >= 0 else []
+        maps = [_matrix(group, scenario) for scenario in SCENARIOS for group in groups]
         # One scale for the panel, so that methods compare; changes of a few points stay pale.
         changes = finite(v for heat in maps for row in heat.shades or () for v in row)
         shown[panel.name] = [replace(heat, top=max([5.0, *map(abs, changes)])) for heat in maps]
