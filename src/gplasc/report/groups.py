@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import defaultdict
@@ -208,16 +209,18 @@ class Panel:
     @property
     def name(self) -> str:
         """The folder of its tables and figures."""
-        stream = self.stream.rstrip("/").rpartition("/")[2]  # of a path the last part
-        tasks = f"-{len(self.classes_per_task)}-tasks" if self.tasks_vary else ""
-        return f"{file_name(stream, 24)}{tasks}-{self.buffer}-{file_name(self.scale)}"
+        stream = file_name(self.stream.rstrip("/").rpartition("/")[2], 24)  # of a path the last part
+        if self.tasks_vary or stream != self.stream:
+            identity = repr((self.stream, self.classes_per_task)).encode()
+            stream = f"{stream}-{hashlib.sha256(identity).hexdigest()[:4]}"
+        return f"{stream}-{self.buffer}-{file_name(self.scale)}"
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """Each group with plug-ins beside its base, where the panel holds one."""
         found = []
         for group in self.groups:
-            base = find_base(group, self.groups) if group.plugins else None
+            base = _find_base(group, self.groups) if group.plugins else None
             if base is not None:
                 found.append(base)
         return tuple(found)
@@ -237,7 +240,7 @@ class Panel:
         return tuple(group for group in self.groups if group.method != "joint")
 
 
-def find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
+def _find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
     """Find the group of the same method without plug-ins whose other settings are nearest."""
     candidates = []
     for other in groups:

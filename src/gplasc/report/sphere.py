@@ -230,7 +230,7 @@ def _shading(size: int = 360) -> Array:
     return np.asarray(0.885 + 0.115 * (lit + 0.35) / 1.35, dtype=np.float64)
 
 
-def draw_sphere(axes: Axes, panel: SpherePanel) -> None:
+def _draw_sphere(axes: Axes, panel: SpherePanel) -> None:
     """Draw the panel into matplotlib axes: ball, regions, random starts, class structure, final features.
 
     What lies on the far side is drawn first and fainter.
@@ -314,7 +314,7 @@ def sphere_figure(panels: Sequence[SpherePanel], *, columns: int = 3) -> Figure:
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, panel in zip(grid.flat, panels, strict=False):
-        draw_sphere(axes, panel)
+        _draw_sphere(axes, panel)
     figure.legend(
         handles=_legend(panels),
         loc="lower center",

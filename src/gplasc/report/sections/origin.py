@@ -63,7 +63,7 @@ def provenance(panels: Sequence[Panel]) -> Section:
     text = f"The same for all runs: {facts}." if same else ""
     parts = (
         Subsection("Runs", (table,), text, folded=len(rows) > 30),
-        Subsection("Streams", (streams(panels),), folded=True),
+        Subsection("Streams", (_streams(panels),), folded=True),
     )
     return Section("Provenance", parts=parts)
 
@@ -91,7 +91,7 @@ def _run(record: dict[str, Any], group: Group, panel: Panel) -> dict[str, str]:
     }
 
 
-def streams(panels: Sequence[Panel]) -> Table:
+def _streams(panels: Sequence[Panel]) -> Table:
     """What each stream held."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for panel in panels:
