@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gplasc.report import style
-from gplasc.report.drawing import Drawing
+from gplasc.report.drawing import Anchor, Drawing
 from gplasc.results.table import Table, html_text
 
 Number = float | None
@@ -220,8 +220,10 @@ class Chart:
 
         for tick in nice_ticks(low, high):
             rule(tick, "rule")
-            anchor = "start" if across(tick) < 22 else "end" if across(tick) > _WIDTH - 22 else "middle"
-            drawing.text(across(tick), floor + 16, _tick(tick), anchor=anchor, color="soft")  # type: ignore[arg-type]
+            anchor: Anchor = (
+                "start" if across(tick) < 22 else "end" if across(tick) > _WIDTH - 22 else "middle"
+            )
+            drawing.text(across(tick), floor + 16, _tick(tick), anchor=anchor, color="soft")
         for guide in self.guides:
             rule(guide.value, "ink")
         drawing.text((left + right) / 2, floor + 34, self.y_label, anchor="middle", color="soft")
