@@ -271,6 +271,20 @@ def test_nothing_to_report_is_a_mistake_of_the_user(tmp_path: Path) -> None:
         write_report([tmp_path / "missing"], tmp_path / "report.html")
 
 
+def test_streams_with_one_name_in_different_folders_stay_apart(make_record) -> None:
+    records = [
+        make_record(stream=f"folder:/{name}/data", accuracy=value) for name, value in (("a", 20), ("b", 70))
+    ]
+    sections = report_sections(records)
+    (section,) = [s for s in sections if s.title == "Accuracy matrices"]
+    first, second = section.parts
+    assert first.folder != second.folder
+    for part, record in zip(section.parts, records, strict=True):
+        heat = part.blocks[0]
+        assert isinstance(heat, HeatMap)
+        assert list(heat.values[-1]) == pytest.approx(record["matrix"]["class_il"][-1])
+
+
 def test_tables_and_figures_as_files(make_record, tmp_path: Path) -> None:
     sections = report_sections(grid(make_record, seeds=1))
     written = write_tables(sections, tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gplasc.report import style
-from gplasc.report.drawing import Drawing
+from gplasc.report.drawing import Anchor, Drawing
 from gplasc.results.table import Table, html_text
 
 Number = float | None
@@ -182,14 +182,10 @@ class Chart:
             drawing.line(
                 [(left, height(guide.value)), (right, height(guide.value))], "structure", 1.3, dashed=True
             )
-            below = height(guide.value) < ceiling + 16
-            drawing.text(
-                right,
-                height(guide.value) + (15 if below else -5),
-                guide.label,
-                anchor="end",
-                color="structure",
-            )
+            line = height(guide.value) + (15 if height(guide.value) < ceiling + 16 else -5)
+            width = 6.9 * len(guide.label)
+            drawing.area(right - width, line - 11, width, 14, "card", 0.85)  # no grid line through the text
+            drawing.text(right, line, guide.label, anchor="end", color="structure")
         for series in self.series:
             drawing.series = series.name
             color = style.color_name(series.color)
@@ -224,8 +220,10 @@ class Chart:
 
         for tick in nice_ticks(low, high):
             rule(tick, "rule")
-            anchor = "start" if across(tick) < 22 else "end" if across(tick) > _WIDTH - 22 else "middle"
-            drawing.text(across(tick), floor + 16, _tick(tick), anchor=anchor, color="soft")  # type: ignore[arg-type]
+            anchor: Anchor = (
+                "start" if across(tick) < 22 else "end" if across(tick) > _WIDTH - 22 else "middle"
+            )
+            drawing.text(across(tick), floor + 16, _tick(tick), anchor=anchor, color="soft")
         for guide in self.guides:
             rule(guide.value, "ink")
         drawing.text((left + right) / 2, floor + 34, self.y_label, anchor="middle", color="soft")

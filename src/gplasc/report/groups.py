@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -152,16 +153,9 @@ class Comparison:
     unlike: tuple[str, ...]
     """Settings of the method in which the two differ, beside the plug-ins and their options."""
 
-    _known: dict[tuple[str, str], Difference] = field(default_factory=dict, compare=False, repr=False)
-
     def difference(self, scenario: str, metric: str) -> Difference:
-        """Paired difference of the metric over the seeds that both have; drawn once, however often asked for."""
-        key = (scenario, metric)
-        if key not in self._known:
-            self._known[key] = paired_difference(
-                self.base.values(scenario, metric), self.group.values(scenario, metric)
-            )
-        return self._known[key]
+        """Paired difference of the metric over the seeds that both have."""
+        return paired_difference(self.base.values(scenario, metric), self.group.values(scenario, metric))
 
     def overhead(self) -> Spread:
         """How many times as long the training phase takes with the plug-ins, over the seeds that both have.
@@ -215,16 +209,18 @@ class Panel:
     @property
     def name(self) -> str:
         """The folder of its tables and figures."""
-        stream = self.stream.rstrip("/").rpartition("/")[2]  # of a path the last part
-        tasks = f"-{len(self.classes_per_task)}-tasks" if self.tasks_vary else ""
-        return f"{file_name(stream, 24)}{tasks}-{self.buffer}-{file_name(self.scale)}"
+        stream = file_name(self.stream.rstrip("/").rpartition("/")[2], 24)  # of a path the last part
+        if self.tasks_vary or stream != self.stream:
+            identity = repr((self.stream, self.classes_per_task)).encode()
+            stream = f"{stream}-{hashlib.sha256(identity).hexdigest()[:4]}"
+        return f"{stream}-{self.buffer}-{file_name(self.scale)}"
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """Each group with plug-ins beside its base, where the panel holds one."""
         found = []
         for group in self.groups:
-            base = find_base(group, self.groups) if group.plugins else None
+            base = _find_base(group, self.groups) if group.plugins else None
             if base is not None:
                 found.append(base)
         return tuple(found)
@@ -244,7 +240,7 @@ class Panel:
         return tuple(group for group in self.groups if group.method != "joint")
 
 
-def find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
+def _find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
     """Find the group of the same method without plug-ins whose other settings are nearest."""
     candidates = []
     for other in groups:

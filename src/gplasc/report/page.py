@@ -102,8 +102,8 @@ def write_report(
     sections = report_sections(records) if tables or figures else []
     if tables is not None:
         write_tables(sections, tables)
-        write_atomic(tables / "metrics.csv", metrics_table(records).to_csv())
-        write_atomic(tables / "matrices.csv", matrices_table(records).to_csv())
+        write_atomic(tables / "metrics.csv", _metrics_table(records).to_csv())
+        write_atomic(tables / "matrices.csv", _matrices_table(records).to_csv())
         written.append(tables)
     if figures is not None:
         write_figures(sections, figures)
@@ -142,7 +142,7 @@ def write_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
 _KEYS = ("run", "stream", "scale", "buffer", "method", "seed", "scenario")
 
 
-def metrics_table(records: Sequence[dict[str, Any]]) -> Table:
+def _metrics_table(records: Sequence[dict[str, Any]]) -> Table:
     """Return every metric of every run: one row for each run, scenario and metric."""
     rows = [
         (*keys, metric, value)
@@ -152,7 +152,7 @@ def metrics_table(records: Sequence[dict[str, Any]]) -> Table:
     return Table("Metrics", (*_KEYS, "metric", "value"), rows)
 
 
-def matrices_table(records: Sequence[dict[str, Any]]) -> Table:
+def _matrices_table(records: Sequence[dict[str, Any]]) -> Table:
     """Return every accuracy: one row for each run, scenario, tasks learned and task, counted from 1."""
     rows = [
         (*keys, after, task, value)

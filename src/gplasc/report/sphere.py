@@ -215,11 +215,10 @@ def _graticule(pole: Array, step: int = 30, count: int = 181) -> list[Array]:
     return lines
 
 
-def _split(points: Array, frame: Array) -> tuple[Array, Array]:
-    """A line (M, 3) on the paper as its visible and its hidden part, (M, 2) each, NaN in the other part."""
+def _side(points: Array, frame: Array, front: bool) -> Array:
+    """Points (M, 3) on the paper, (M, 2), with NaN in the place of those that are not on this side of the ball."""
     seen = points @ frame.T
-    paper, depth = seen[:, :2], seen[:, 2:]
-    return np.where(depth >= 0, paper, np.nan), np.where(depth <= 0, paper, np.nan)
+    return np.where((seen[:, 2:] >= 0) == front, seen[:, :2], np.nan)
 
 
 def _shading(size: int = 360) -> Array:
@@ -231,7 +230,7 @@ def _shading(size: int = 360) -> Array:
     return np.asarray(0.885 + 0.115 * (lit + 0.35) / 1.35, dtype=np.float64)
 
 
-def draw_sphere(axes: Axes, panel: SpherePanel) -> None:
+def _draw_sphere(axes: Axes, panel: SpherePanel) -> None:
     """Draw the panel into matplotlib axes: ball, regions, random starts, class structure, final features.
 
     What lies on the far side is drawn first and fainter.
@@ -250,62 +249,53 @@ def draw_sphere(axes: Axes, panel: SpherePanel) -> None:
     ball.set_clip_path(disk)
     axes.set_xlim(-1.06, 1.06)
     axes.set_ylim(-1.42, 1.06)
-    for line in _graticule(panel.pole):
-        visible, hidden = _split(line, frame)
-        axes.plot(*hidden.T, color="#8A94A0", linewidth=0.3, alpha=0.22, zorder=1)
-        axes.plot(*visible.T, color="#8A94A0", linewidth=0.35, alpha=0.6, zorder=4)
-    for index, task in enumerate(panel.tasks):
-        if task.cap is not None:
-            for front, strength in ((False, 0.10), (True, 0.24)):
+    for front, order in ((False, 1.0), (True, 4.0)):
+        for line in _graticule(panel.pole):
+            axes.plot(
+                *_side(line, frame, front).T,
+                color="#8A94A0",
+                linewidth=0.33,
+                alpha=0.6 if front else 0.22,
+                zorder=order,
+            )
+        for index, task in enumerate(panel.tasks):
+            color, paper = task.color, style.PAPER
+            if task.cap is not None:
                 outline = cap_outline(task.cap, frame, front=front)
                 if len(outline):
-                    shape = Polygon(outline, facecolor=task.color, alpha=strength, linewidth=0)
-                    shape.set_zorder(5 if front else 1.5)
-                    axes.add_patch(shape)
-            visible, hidden = _split(cap_boundary(task.cap), frame)
-            axes.plot(*hidden.T, color=task.color, linewidth=0.6, alpha=0.35, linestyle=(0, (3, 2)), zorder=2)
-            axes.plot(*visible.T, color=task.color, linewidth=0.9, zorder=6)
-        start = task.history[0] @ frame.T
-        for front in (False, True):
-            rows = start[(start[:, 2] >= 0) == front]
+                    axes.add_patch(
+                        Polygon(outline, color=color, alpha=0.24 if front else 0.1, lw=0, zorder=order + 0.5)
+                    )
+                edge = (
+                    {"linewidth": 0.9}
+                    if front
+                    else {"linewidth": 0.6, "alpha": 0.35, "linestyle": (0, (3, 2))}
+                )
+                axes.plot(
+                    *_side(cap_boundary(task.cap), frame, front).T, color=color, zorder=order + 1, **edge
+                )
+            x, y = _side(task.history[0], frame, front).T
             axes.scatter(
-                rows[:, 0],
-                rows[:, 1],
-                s=1.0,
-                color=task.color,
-                alpha=0.45 if front else 0.10,
-                linewidths=0,
-                zorder=6.2 if front else 1.7,
+                x, y, s=1, color=color, alpha=0.45 if front else 0.1, linewidths=0, zorder=order + 1.2
             )
-        corners = task.vertices @ frame.T
-        ink = panel.structure or task.color
-        axes.add_patch(Polygon(corners[:, :2], facecolor=ink, alpha=0.10, linewidth=0, zorder=3))
-        axes.add_patch(
-            Polygon(
-                corners[:, :2],
-                facecolor="none",
-                edgecolor=ink,
-                linewidth=1.1,
-                alpha=0.9,
-                joinstyle="round",
-                zorder=6.5,
-            )
-        )
-        # Collapsed classes are hundreds of equal marks, of which one is enough.
-        seen = np.unique((task.final @ frame.T).round(3), axis=0)
-        for front in (False, True):
-            rows = seen[(seen[:, 2] >= 0) == front]
+            # Collapsed classes are hundreds of equal marks, of which one is enough.
+            x, y = _side(np.unique(task.final.round(3), axis=0), frame, front).T
             axes.scatter(
-                rows[:, 0],
-                rows[:, 1],
+                x,
+                y,
                 s=26 if front else 18,
                 marker=style.marker(index),
-                facecolor=task.color if front else "#FFFFFF",
-                edgecolor="#FFFFFF" if front else task.color,
-                alpha=None if front else 0.8,
-                linewidths=0.6 if front else 0.8,
-                zorder=8 if front else 2.5,
+                facecolor=color if front else paper,
+                edgecolor=paper if front else color,
+                linewidths=0.7,
+                zorder=order + (4 if front else 1.5),
             )
+    for task in panel.tasks:
+        ink, corners = panel.structure or task.color, (task.vertices @ frame.T)[:, :2]
+        shape = Polygon(
+            corners, facecolor=ink + "1A", edgecolor=ink, linewidth=1.1, joinstyle="round", zorder=6.5
+        )
+        axes.add_patch(shape)
     axes.add_patch(Circle((0, 0), 1.0, facecolor="none", edgecolor="#5C6670", linewidth=0.7, zorder=7))
     axes.set_title(panel.title, pad=3)
     axes.text(0, -1.1, panel.caption, ha="center", va="top", fontsize=6.8, color="#4A525B", linespacing=1.35)
@@ -324,7 +314,7 @@ def sphere_figure(panels: Sequence[SpherePanel], *, columns: int = 3) -> Figure:
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, panel in zip(grid.flat, panels, strict=False):
-        draw_sphere(axes, panel)
+        _draw_sphere(axes, panel)
     figure.legend(
         handles=_legend(panels),
         loc="lower center",

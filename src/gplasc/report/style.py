@@ -21,6 +21,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
+FAINT = "#9AA3AD"
 PAPER = "#FFFFFF"
 COLORS = {f"c{i}": value for i, value in enumerate(PALETTE)} | {
     "ink": INK, "soft": "#59636E", "rule": "#DFE3E8", "card": PAPER, "structure": STRUCTURE,
@@ -65,7 +66,7 @@ def marker_number(index: int) -> int:
     return (index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)
 
 
-def missing_report(name: str) -> UserError:
+def _missing(name: str) -> UserError:
     """The error for a figure that cannot be drawn because the package `name` is not installed."""
     return UserError(f"drawing with {name} needs the extra 'report': pip install 'gplasc[report]'")
 
@@ -76,7 +77,7 @@ def require(*names: str) -> None:
         try:
             import_module(name)
         except ImportError as error:
-            raise missing_report(name) from error
+            raise _missing(name) from error
 
 
 @contextmanager

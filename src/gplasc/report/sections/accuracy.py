@@ -74,26 +74,25 @@ def _changes(matrix: Sequence[Sequence[float | None]]) -> Grid:
 
 def matrices(panels: Sequence[Panel]) -> Section | None:
     """Every accuracy matrix as a heat map; its color shows what was lost or gained since a task was learned."""
-    shown: dict[str, list[HeatMap]] = {}
+    shown: dict[int, list[HeatMap]] = {}
     left, hidden = MATRIX_CELLS, 0
     for panel in panels:
-        maps = []
+        groups = []
         for group in panel.groups:
             left -= 2 * group.num_tasks**2
-            if left < 0:
-                hidden += 1
-            else:
-                maps += [_matrix(group, scenario) for scenario in SCENARIOS]
+            hidden += left < 0
+            groups += [group] if left >= 0 else []
+        maps = [_matrix(group, scenario) for scenario in SCENARIOS for group in groups]
         # One scale for the panel, so that methods compare; changes of a few points stay pale.
         changes = finite(v for heat in maps for row in heat.shades or () for v in row)
-        shown[panel.name] = [replace(heat, top=max([5.0, *map(abs, changes)])) for heat in maps]
+        shown[id(panel)] = [replace(heat, top=max([5.0, *map(abs, changes)])) for heat in maps]
     return panel_section(
         "Accuracy matrices",
         "Row t, column i: accuracy in percent on task i after learning task t, mean over seeds. The color is the "
         "change since the task was learned: orange where accuracy was lost, blue where it was gained.",
         panels,
-        lambda panel: shown[panel.name],
-        remark=lambda panel: f"Full color: a change of {shown[panel.name][0].top:.0f} points.",
+        lambda panel: shown[id(panel)],
+        remark=lambda panel: f"Full color: a change of {shown[id(panel)][0].top:.0f} points.",
         fold_above=1,
         notes=[f"{hidden} more are left out here; `gplasc report --tables` writes all of them."]
         if hidden

@@ -63,7 +63,7 @@ _NO_PAIRS = (
 
 def geometry(panels: Sequence[Panel]) -> Section | None:
     """Where the tasks lie on the sphere, over the course of learning."""
-    blocks: dict[str, list[Block]] = {}
+    blocks: dict[int, list[Block]] = {}
     notes: list[str] = []
     spheres, room = 0, COSINE_CELLS
     for panel in panels:
@@ -72,7 +72,7 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
         maps = _cosine_maps(panel, room) if charts else []
         spheres += len(found)
         room -= sum(len(heat.rows) * len(heat.columns) for heat in maps) // 2
-        blocks[panel.name] = [*charts, *found, *maps]
+        blocks[id(panel)] = [*charts, *found, *maps]
     return panel_section(
         "Geometry of the features",
         "From the unit-length features of the test images: the center of a task is the mean of its class means, "
@@ -81,7 +81,7 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
         "were learned. Classes of a task whose cosine is below the plug-in's threshold k are farther apart than the "
         "region allows, and the range term acts on them.",
         panels,
-        lambda panel: blocks[panel.name],
+        lambda panel: blocks[id(panel)],
         remark=say_limit,
         notes=notes,
     )
@@ -128,9 +128,9 @@ def _spheres(panel: Panel) -> list[SpherePanel]:
         seeds = sorted(set(runs[0]) & set(runs[1]))
         if seeds:
             names = (comparison.base.label, comparison.group.label)
-            found = [center_sphere(run[seeds[0]], name) for run, name in zip(runs, names, strict=True)]
+            found = [_center_sphere(run[seeds[0]], name) for run, name in zip(runs, names, strict=True)]
             return [sphere for sphere in found if sphere is not None]
-    sphere = center_sphere(panel.groups[0].first, panel.groups[0].label)
+    sphere = _center_sphere(panel.groups[0].first, panel.groups[0].label)
     return [sphere] if sphere is not None else []
 
 
@@ -163,7 +163,7 @@ def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
     return maps
 
 
-def center_sphere(record: dict[str, Any], name: str) -> SpherePanel | None:
+def _center_sphere(record: dict[str, Any], name: str) -> SpherePanel | None:
     """The task centers of a run at the end, brought into three dimensions; None when the record has none.
 
     The Gram matrix of unit centers has the coordinates in its eigenvectors; three of them are kept.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from gplasc.report.groups import Group, Panel, finite, show_value, varying_settings
-from gplasc.report.section import Block, Section, Subsection
+from gplasc.report.section import Section, Subsection
 from gplasc.results.table import Column, Table
-
-_SETTINGS = ("setting", Column("value", "left"), Column("from", "left"))
 
 
 def deviations(panels: Sequence[Panel]) -> Section | None:
@@ -32,96 +30,68 @@ def deviations(panels: Sequence[Panel]) -> Section | None:
 
 def settings(panels: Sequence[Panel]) -> Section:
     """The settings all runs share, and what each group has beside them."""
-    groups = [(panel, group) for panel in panels for group in panel.groups]
-    differing = set(varying_settings([group for _, group in groups]))
-    first = groups[0][1]
-    shared = tuple(
-        (name, show_value(value), first.sources.get(name, ""))
-        for name, value in first.settings.items()
-        if name not in differing
-    )
-    parts = []
-    if shared:
-        parts.append(
-            Subsection(
-                "Shared by all runs", (Table("Settings shared by all runs", _SETTINGS, shared),), folded=True
-            )
-        )
+    groups = [group for panel in panels for group in panel.groups]
+    differing = set(varying_settings(groups))
+    shared = _settings("Settings shared by all runs", groups[0], groups[0].settings.keys() - differing)
+    parts = [Subsection("Shared by all runs", (shared,), folded=True)] if shared.rows else []
     if len(groups) > 1:
         for panel in panels:
-            tables: list[Block] = []
-            for group in panel.groups:
-                rows = tuple(
-                    (name, show_value(value), group.sources.get(name, ""))
-                    for name, value in group.settings.items()
-                    if name in differing
-                )
-                tables.append(Table(group.label, _SETTINGS, rows))
-            parts.append(Subsection(panel.title, tuple(tables), folded=True))
-    seeds = sorted({r["settings"].get("seed", 0) for _, g in groups for r in g.records})
+            tables = tuple(_settings(group.label, group, differing) for group in panel.groups)
+            parts.append(Subsection(panel.title, tables, folded=True))
+    seeds = sorted({record["settings"].get("seed", 0) for group in groups for record in group.records})
     listed = ", ".join(map(str, seeds[:20])) + (" and more" if len(seeds) > 20 else "")
-    return Section(
-        "Settings",
-        parts=tuple(parts),
-        text=f"Seeds: {listed}. The last column names the preset a value comes from, or says that it was given.",
-    )
+    text = f"Seeds: {listed}. The last column names the preset a value comes from, or says that it was given."
+    return Section("Settings", parts=tuple(parts), text=text)
+
+
+def _settings(title: str, group: Group, names: Set[str]) -> Table:
+    rows = [(n, show_value(v), group.sources.get(n, "")) for n, v in group.settings.items() if n in names]
+    return Table(title, ("setting", Column("value", "left"), Column("from", "left")), rows)
 
 
 def provenance(panels: Sequence[Panel]) -> Section:
     """Every run with where, when and by which code it was computed, and what its stream held."""
-    columns = (
-        "run", "method", "stream", "seed", "finished", "gplasc", "commit", "device", "threads", "python", "torch",
-        "platform", "steps", "parameters", "rows in memory", "seconds", "weights, SHA-256",
-    )  # fmt: skip
     rows = [
-        _run_row(record, group, panel)
-        for panel in panels
-        for group in panel.groups
-        for record in group.records
+        _run(record, group, panel) for panel in panels for group in panel.groups for record in group.records
     ]
     # What is the same for all runs is said once.
-    same = [i for i in range(5, 12) if len(rows) > 1 and len({row[i] for row in rows}) == 1]
-    kept = [i for i in range(len(columns)) if i not in same]
-    table = Table(
-        "Every run",
-        [Column(columns[i], "left" if i < 12 else "right") for i in kept],
-        [[row[i] for i in kept] for row in rows],
-        name="runs",
-    )
-    facts = "; ".join(f"{columns[i]} {rows[0][i] or 'unknown'}" for i in same)
+    same = [name for name in _ENVIRONMENT if len(rows) > 1 and len({row[name] for row in rows}) == 1]
+    kept = [name for name in rows[0] if name not in same]
+    columns = [Column(name, "right" if name in _NUMBERS else "left") for name in kept]
+    table = Table("Every run", columns, [[row[name] for name in kept] for row in rows], name="runs")
+    facts = "; ".join(f"{name} {rows[0][name] or 'unknown'}" for name in same)
     text = f"The same for all runs: {facts}." if same else ""
     parts = (
         Subsection("Runs", (table,), text, folded=len(rows) > 30),
-        Subsection("Streams", (streams(panels),), folded=True),
+        Subsection("Streams", (_streams(panels),), folded=True),
     )
     return Section("Provenance", parts=parts)
 
 
-def _run_row(record: dict[str, Any], group: Group, panel: Panel) -> tuple[str, ...]:
+_ENVIRONMENT = ("gplasc", "commit", "device", "threads", "python", "torch", "platform")
+_NUMBERS = ("steps", "parameters", "rows in memory", "seconds")
+
+
+def _run(record: dict[str, Any], group: Group, panel: Panel) -> dict[str, str]:
     where = record.get("environment") or {}
     seconds = record.get("seconds")
-    return (
-        str(record["run_id"]),
-        group.label,
-        panel.stream,
-        str(record["settings"].get("seed", 0)),
-        str(where.get("finished", ""))[:16].replace("T", " "),
-        str(where.get("gplasc", "")),
-        str(where.get("commit") or "")[:12],
-        str(where.get("device", "")),
-        str(where.get("threads", "")),
-        str(where.get("python", "")),
-        str(where.get("torch", "")),
-        str(where.get("platform", "")),
-        str(record.get("steps", "")),
-        f"{record.get('parameters') or 0:,}".replace(",", " "),
-        str((record.get("memory") or {}).get("rows", "")),
-        f"{seconds:.1f}" if finite([seconds]) else "",
-        str(record.get("weights_sha256", ""))[:12],
-    )
+    return {
+        "run": str(record["run_id"]),
+        "method": group.label,
+        "stream": panel.stream,
+        "seed": str(record["settings"].get("seed", 0)),
+        "finished": str(where.get("finished", ""))[:16].replace("T", " "),
+        **{name: str(where.get(name) or "") for name in _ENVIRONMENT},
+        "commit": str(where.get("commit") or "")[:12],
+        "steps": str(record.get("steps", "")),
+        "parameters": f"{record.get('parameters') or 0:,}".replace(",", " "),
+        "rows in memory": str((record.get("memory") or {}).get("rows", "")),
+        "seconds": f"{seconds:.1f}" if finite([seconds]) else "",
+        "weights, SHA-256": str(record.get("weights_sha256", ""))[:12],
+    }
 
 
-def streams(panels: Sequence[Panel]) -> Table:
+def _streams(panels: Sequence[Panel]) -> Table:
     """What each stream held."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for panel in panels:

@@ -41,7 +41,7 @@ def published_gain(
     return None if base is None else number.mean - base.mean
 
 
-def paper_table(panel: Panel) -> tuple[Table, list[str]] | None:
+def _paper_table(panel: Panel) -> tuple[Table, list[str]] | None:
     """Ours and the paper's numbers for one panel, with the remarks on them; None when the paper has none.
 
     A variant of a method that differs from the preset has no published counterpart, so it is left out.
@@ -107,14 +107,14 @@ def _row(
 
 def against_paper(panels: Sequence[Panel]) -> Section | None:
     """Ours beside the published numbers, where there are any."""
-    found = {panel.name: paper_table(panel) for panel in panels}
+    found = {id(panel): _paper_table(panel) for panel in panels}
     return panel_section(
         "Beside the paper",
         "Published numbers are those of the full protocol. A difference is given only where ours was measured at "
         "paper scale too; elsewhere the two stand side by side to compare the order of methods and the sign of gains, "
         "and are no reproduction.",
         panels,
-        lambda panel: [pair[0]] if (pair := found[panel.name]) else [],
+        lambda panel: [pair[0]] if (pair := found[id(panel)]) else [],
         fold_above=math.inf,
         notes=[remark for pair in found.values() if pair for remark in pair[1]],
     )

@@ -36,8 +36,8 @@ def summary(panels: Sequence[Panel]) -> Section | None:
 
 
 def _blocks(panel: Panel) -> list[Block]:
-    chart = gain_chart(panel)
-    return [summary_table(panel), chart] if chart else [summary_table(panel)]
+    chart = _gain_chart(panel)
+    return [_summary_table(panel), chart] if chart else [_summary_table(panel)]
 
 
 def _unlike_notes(panels: Sequence[Panel]) -> list[str]:
@@ -53,7 +53,7 @@ def _unlike_notes(panels: Sequence[Panel]) -> list[str]:
     return notes
 
 
-def summary_table(panel: Panel) -> Table:
+def _summary_table(panel: Panel) -> Table:
     """Both scenarios' accuracy with gains, and forgetting."""
     has_gain = bool(panel.comparisons)
     columns = ["method", "n"]
@@ -87,7 +87,7 @@ def summary_table(panel: Panel) -> Table:
     )
 
 
-def gain_chart(panel: Panel) -> Chart | None:
+def _gain_chart(panel: Panel) -> Chart | None:
     """The gains as dots with intervals; None without any."""
     best = sorted(panel.comparisons, key=lambda c: -rank(c.group))[:ROWS]
     drawn = [c for c in panel.comparisons if c in best]
