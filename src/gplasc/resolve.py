@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -124,26 +123,32 @@ def identify(
     Raises:
         UserError: If the data is missing or cannot be read.
     """
-    digest = fingerprint(stream) if stream is not None else _fingerprint(resolved.config.stream, data_dir)
-    return _with_data(resolved, digest)
+    found = fingerprint(resolved.config.stream if stream is None else stream, data_dir=data_dir)
+    return _with_data(resolved, found)
 
 
-def identify_if_there(resolved: Resolved, *, data_dir: str | Path | None = None) -> Resolved:
-    """Like `identify`; settings whose data is missing are returned as they are, and their run will say so."""
-    try:
-        return identify(resolved, data_dir=data_dir)
-    except UserError:
-        return resolved
+def identify_all(runs: Iterable[Resolved], *, data_dir: str | Path | None = None) -> list[Resolved]:
+    """Like `identify` for many runs, looking at each stream once.
+
+    Settings whose data is missing are returned as they are; their run will say so.
+    """
+    digests: dict[str, str | None] = {}
+    found = []
+    for run in runs:
+        name = run.config.stream
+        if name not in digests:
+            try:
+                digests[name] = fingerprint(name, data_dir=data_dir)
+            except UserError:
+                digests[name] = None
+        digest = digests[name]
+        found.append(run if digest is None else _with_data(run, digest))
+    return found
 
 
 def _with_data(resolved: Resolved, digest: str) -> Resolved:
     identity = {**resolved.config.identity, "data": digest}
     return resolved.model_copy(update={"config": resolved.config.model_copy(update={"identity": identity})})
-
-
-@lru_cache  # the runs of a sweep mostly share their streams
-def _fingerprint(name: str, data_dir: str | Path | None) -> str:
-    return fingerprint(name, data_dir=data_dir)
 
 
 def _check_names(method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from gplasc.experiments.summary import Entry, scale_statement, summarize_runs
 from gplasc.experiments.tables import save_tables, stream_tables
 from gplasc.experiments.views import find_view
 from gplasc.report.style import require
-from gplasc.resolve import identify_if_there
+from gplasc.resolve import identify_all
 from gplasc.restore import Restored, restore
 from gplasc.streams import Stream
 from gplasc.sweep.compute import compute
@@ -141,7 +141,8 @@ def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device
 
 
 def _identified(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[PlannedRun]:
-    return [replace(run, resolved=identify_if_there(run.resolved, data_dir=data_dir)) for run in runs]
+    resolved = identify_all([run.resolved for run in runs], data_dir=data_dir)
+    return [replace(run, resolved=one) for run, one in zip(runs, resolved, strict=True)]
 
 
 def _processes(experiment: Experiment, scale: Scale, workers: int | None, threads: int | None) -> Processes:

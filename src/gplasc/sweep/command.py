@@ -11,7 +11,7 @@ from typing import Any
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.files import write_atomic
-from gplasc.resolve import identify_if_there
+from gplasc.resolve import identify_all
 from gplasc.results.aggregate import spread
 from gplasc.results.table import Column, Marked, Table
 from gplasc.sweep.axes import Point, grid_points, parse_axes
@@ -68,7 +68,7 @@ def run_sweep(
     given = dict(arguments)
     own_seed = given.pop("seed")
     points = [
-        replace(point, seeds=tuple(identify_if_there(one, data_dir=data_dir) for one in point.seeds))
+        replace(point, seeds=tuple(identify_all(point.seeds, data_dir=data_dir)))
         for point in grid_points(axes, seeds or (own_seed,), **given)
     ]
     jobs = [
