@@ -37,7 +37,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "default, no position": {"lambda_position": 0.0},
     "default, distill 0.1": {"lambda_distill": 0.1},
 }
-FEATURES, MEMORY, BATCH = 64, 50, 32
+FEATURES, MEMORY, BATCH = 64, 50, 64
 
 Tasks = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 
@@ -59,7 +59,7 @@ def load(name: str, images_per_class: int) -> Tasks:
 def build_encoder(channels: int, *, signed: bool, norm: bool) -> nn.Sequential:
     """Three convolutions and average pooling; signed features lack the last ReLU."""
     layers: list[nn.Module] = []
-    for inputs, outputs, stride in ((channels, 16, 1), (16, 32, 2), (32, FEATURES, 2)):
+    for inputs, outputs, stride in ((channels, 8, 1), (8, 16, 2), (16, FEATURES, 2)):
         layers += [
             nn.Conv2d(inputs, outputs, 3, stride, 1),
             nn.BatchNorm2d(outputs) if norm else nn.Identity(),

@@ -4,8 +4,10 @@ import io
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import gplasc.criterion
@@ -44,6 +46,7 @@ def test_forms_targets_and_reductions_reach_the_functions(form, target):
         4,
         8,
         margin=0.3,
+        lambda_position=1.0,
         num_classes=2,
         range_form=form,
         range_reduction="mean_active",
@@ -161,7 +164,7 @@ def test_class_counts_are_stated_once_remembered_and_may_differ_between_tasks():
 
 
 def test_unstated_class_counts_are_the_most_seen_in_a_batch_and_never_fall():
-    criterion = GPLASC(3, 8, margin=0.1)
+    criterion = GPLASC(3, 8, margin=0.1, lambda_position=1.0)
     features = signed(10, 8)
     z = losses.unit_rows(features)
     five, three = torch.arange(10) % 5, torch.arange(10) % 3
@@ -446,7 +449,7 @@ def test_a_compiled_step_warns_at_the_next_report():
 
 def test_training_moves_a_task_to_its_region():
     """The features themselves are trained, so the terms have to reach what the theory promises."""
-    criterion = GPLASC(3, 8, margin=0.15, num_classes=4)
+    criterion = GPLASC(3, 8, margin=0.15, lambda_position=1.0, num_classes=4)
     labels = torch.arange(4).repeat(6)
     points = signed(24, 8).requires_grad_()
     optimizer = torch.optim.Adam([points], lr=0.05)
@@ -480,6 +483,7 @@ def test_the_loop_of_the_documentation_is_complete_and_short():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"frame": "cube"}, "auto, simplex, orthonormal, nonnegative"),
         ({"margin": 1.0}, "margin must be"),
         ({"margin": -0.1}, "margin must be"),
         ({"num_tasks": 0}, "at least one"),
@@ -509,6 +513,18 @@ def test_wrong_settings_are_explained(change, message):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
+        ({"features": signed(10, 8).tolist()}, TypeError, r"features must be a torch\.Tensor, got list"),
+        ({"features": signed(10, 8).numpy()}, TypeError, r"features must be .*, got numpy\.ndarray"),
+        ({"labels": LABELS.tolist()}, TypeError, r"labels must be a torch\.Tensor, got list"),
+        ({"past": (LABELS > 4).tolist()}, TypeError, r"past must be a torch\.Tensor, got list"),
+        (
+            {"past_features": signed(3, 8), "previous_features": signed(3, 8).numpy()},
+            TypeError,
+            r"previous_features must be a torch\.Tensor",
+        ),
+        ({"gram": [[1.0]]}, TypeError, r"gram must be a torch\.Tensor, got list"),
+        ({"task": "1"}, TypeError, "task must be an integer, got '1'"),
+        ({"num_classes": 2.5}, TypeError, r"num_classes must be an integer, got 2\.5"),
         ({"features": signed(10, 7)}, ValueError, r"features must have shape \(N, 8\)"),
         ({"features": signed(10, 8).long()}, TypeError, "features must be floating point"),
         ({"labels": LABELS[:9]}, ValueError, "labels must have shape"),
@@ -543,3 +559,206 @@ def test_wrong_batches_are_explained(change, error, message):
 
 def test_it_says_what_it_is():
     assert "num_tasks=3, feature_dim=8, margin=0.1" in repr(GPLASC(3, 8))
+
+
+def test_integers_may_come_from_numpy_and_torch():
+    criterion = GPLASC(np.int64(3), torch.tensor(8), num_classes=np.int64(2))
+    assert (criterion.num_tasks, criterion.feature_dim, criterion.class_counts) == (3, 8, [2, 2, 2])
+    criterion(signed(10, 8), LABELS, torch.tensor(1), num_classes=np.int32(2))
+    with pytest.raises(TypeError, match=r"num_tasks must be an integer, got 3\.0"):
+        GPLASC(3.0, 8)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["features", "past_features", "previous_features"])
+def test_features_that_are_not_finite_are_an_error_that_names_them(name, value):
+    arguments = {
+        "features": signed(10, 8),
+        "past_features": signed(4, 8, 1),
+        "previous_features": signed(4, 8, 2),
+    }
+    criterion = GPLASC(3, 8, num_classes=2)
+    criterion(labels=LABELS, task=1, **arguments)
+    arguments[name][2, 3] = value
+    with pytest.raises(ValueError, match=f"^{name} must be finite"):
+        criterion(labels=LABELS, task=1, **arguments)
+    arguments[name][2, 3] = 0.0
+    criterion(labels=LABELS, task=1, **arguments)
+    arguments[name][2, 3] = value
+    unchecked = GPLASC(3, 8, num_classes=2, frame="simplex", check_features=False)
+    assert not sum(unchecked(labels=LABELS, task=1, **arguments).values()).isfinite()
+
+
+def test_other_devices_are_checked_once_in_a_hundred_calls_and_in_the_report(monkeypatch):
+    monkeypatch.setattr(gplasc.criterion, "_DEVICES_WITHOUT_SYNC", ())
+    criterion = GPLASC(3, 8, num_classes=2)
+    bad = signed(10, 8)
+    bad[0, 0] = float("nan")
+    criterion(signed(10, 8), LABELS, 1)
+    criterion(bad, LABELS, 1)
+    for _ in range(97):
+        criterion(signed(10, 8), LABELS, 1)
+    with pytest.raises(ValueError, match="features must be finite"):
+        criterion(signed(10, 8), LABELS, 1)
+    criterion(bad, LABELS, 1)
+    with pytest.warns(UserWarning, match="features must be finite"):
+        criterion.report()
+    criterion.report()
+
+
+@pytest.mark.parametrize("zero_rows", [10, 6])
+def test_collapsed_features_are_warned_about_once_at_the_line_of_the_caller(zero_rows):
+    criterion = GPLASC(3, 8, num_classes=2)
+    features = signed(10, 8)
+    criterion(features, LABELS, 0)
+    features[:zero_rows] = 0
+    with pytest.warns(UserWarning, match=f"collapsed: {10 * zero_rows}% of the rows are zero") as caught:
+        criterion(features, LABELS, 0)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        criterion(features, LABELS, 0)
+
+
+def test_a_center_of_zero_is_warned_about():
+    features = torch.cat([signed(5, 8), -signed(5, 8)])
+    with pytest.warns(UserWarning, match="the center of the task is 0"):
+        GPLASC(3, 8, num_classes=2)(features, torch.tensor([4] * 5 + [5] * 5), 0)
+
+
+def test_a_warning_about_relu_features_points_at_the_caller():
+    with pytest.warns(UserWarning, match="never negative") as caught:
+        GPLASC(5, 64, num_classes=2, frame="simplex")(torch.relu(signed(10, 64)), LABELS, 0)
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.warns(UserWarning, match="choose a margin") as caught:
+        GPLASC(2, 8, margin=0.0)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("features", "frame"),
+    [
+        (signed(10, 64), "simplex"),
+        (torch.relu(signed(10, 64)), "nonnegative"),
+        (nn.functional.gelu(signed(10, 64)), "nonnegative"),
+        (nn.functional.leaky_relu(signed(10, 64), 0.1), "nonnegative"),
+        (-torch.relu(signed(10, 64)), "simplex"),
+    ],
+    ids=["signed", "relu", "gelu", "leaky relu", "negative"],
+)
+def test_the_frame_is_chosen_by_the_first_batch_and_then_stays(features, frame):
+    criterion, expected = (GPLASC(5, 64, num_classes=2, frame=name, seed=3) for name in ("auto", frame))
+    assert criterion.frame == "auto"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        terms = criterion(features, LABELS, 1)
+        wanted = expected(features, LABELS, 1)
+    assert criterion.frame == frame
+    assert torch.equal(criterion.vertices, expected.vertices)
+    assert all(torch.equal(terms[name], wanted[name]) for name in wanted)
+    before = criterion.vertices.clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for other in (signed(10, 64, 1), torch.relu(signed(10, 64, 2))):
+            criterion(other, LABELS, 1)
+    assert criterion.frame == frame
+    assert torch.equal(criterion.vertices, before)
+
+
+def test_a_batch_without_rows_or_of_zeros_chooses_no_frame():
+    criterion = GPLASC(5, 64, num_classes=2)
+    criterion(signed(0, 64), LABELS[:0], 0)
+    with pytest.warns(UserWarning, match="collapsed"):
+        criterion(torch.zeros(10, 64), LABELS, 0)
+    assert criterion.frame == "auto"
+
+
+def test_nonnegative_features_reach_their_region():
+    """What the simplex cannot do: all terms are zero together, with features that are never negative."""
+    criterion = GPLASC(3, 24, margin=0.15, lambda_position=1.0, num_classes=2)
+    labels = torch.arange(2).repeat(6)
+    points = signed(12, 24).requires_grad_()
+    optimizer = torch.optim.Adam([points], lr=0.05)
+    for _ in range(400):
+        terms = criterion(points.abs(), labels, 2)
+        terms["supcon"] = 0.1 * losses.supcon(losses.unit_rows(points.abs()), labels, temperature=0.5)
+        optimizer.zero_grad()
+        sum(terms.values()).backward()
+        optimizer.step()
+    report = criterion.report()
+    assert criterion.frame == "nonnegative"
+    assert report["center_cosine"] > 0.99
+    assert report["center_norm"] == pytest.approx(report["target_norm"], rel=0.02)
+    assert report["threshold"] == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("frame", ["simplex", "orthonormal", "nonnegative"])
+def test_extending_moves_no_direction(frame):
+    criterion = GPLASC(3, 16, margin=0.1, frame=frame, num_classes=2)
+    features = signed(10, 16).abs() if frame == "nonnegative" else signed(10, 16)
+    criterion(features, LABELS, 2)
+    before = criterion.vertices.clone()
+    for num_tasks in (4, 4, 7):
+        criterion.extend(num_tasks, num_classes=3)
+        assert criterion.num_tasks == num_tasks
+        assert torch.equal(criterion.vertices[:3], before)
+    gram = criterion.vertices @ criterion.vertices.T
+    assert torch.allclose(gram[3:], torch.eye(7)[3:], atol=1e-6)
+    assert (criterion.vertices.min() >= 0) == (frame == "nonnegative")
+    assert criterion.region(6) == region(7, 3, 0.1, angle=math.pi / 2)
+    assert criterion.classes_seen.shape == (7,)
+    criterion(features, LABELS, 6)
+    with pytest.raises(ValueError, match="num_tasks is 7 and can only grow, got 6"):
+        criterion.extend(6)
+    with pytest.raises(ValueError, match="use features of more dimensions"):
+        criterion.extend(18)
+    assert criterion.num_tasks == 7
+    # A new object takes over the extended state.
+    other = GPLASC(2, 16)
+    other.load_state_dict(criterion.state_dict())
+    assert (other.num_tasks, other.frame, other.class_counts) == (7, frame, [2, 2, 2, 3, 3, 3, 3])
+    one, two = (c(features, LABELS, 5) for c in (criterion, other))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize("frame", ["orthonormal", "nonnegative"])
+def test_a_frame_that_grows_acts_from_the_first_task_on(frame):
+    criterion = GPLASC(1, 16, margin=0.1, frame=frame, num_classes=2)
+    features = signed(10, 16).abs() if frame == "nonnegative" else signed(10, 16)
+    terms = criterion(features, LABELS, 0)
+    assert terms["position"] > 0
+    assert criterion.region(0) == region(2, 2, 0.1, angle=math.pi / 2)
+    criterion.extend(2, num_classes=2)
+    again = criterion(features, LABELS, 0)
+    assert all(torch.equal(terms[name], again[name]) for name in terms)
+
+
+def test_extending_before_the_first_batch_is_the_same_as_more_tasks_from_the_start():
+    criterion = GPLASC(2, 64)
+    criterion.extend(5)
+    criterion(torch.relu(signed(10, 64)), LABELS, 4)
+    assert torch.equal(criterion.vertices, GPLASC(5, 64, frame="nonnegative").vertices)
+
+
+def test_safetensors_can_store_the_state(tmp_path):
+    first = GPLASC(3, 64, margin=0.2, distillation={"mse": 0.5, "projector": 1.0}, seed=4)
+    first(torch.relu(signed(10, 64)), LABELS, 1, num_classes=2)
+    save_file(first.state_dict(), tmp_path / "state.safetensors")
+    second = GPLASC(3, 64, distillation="projector")
+    second.load_state_dict(load_file(tmp_path / "state.safetensors"))
+    assert (second.frame, second.margin, second.class_counts) == ("nonnegative", 0.2, [None, 2, None])
+    assert second.distillation == {"mse": 0.5, "projector": 1.0}
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name]), name
+
+
+def test_a_compiled_step_chooses_the_frame_outside_of_the_graph():
+    criterion, twin = (GPLASC(3, 64, num_classes=2) for _ in range(2))
+    torch.compiler.reset()
+    compiled = torch.compile(criterion, backend="eager")
+    features = torch.relu(signed(10, 64))
+    for _ in range(2):
+        found, expected = compiled(features, LABELS, 0), twin(features, LABELS, 0)
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert criterion.frame == "nonnegative"
+    torch.compiler.reset()

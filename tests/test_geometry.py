@@ -7,7 +7,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gplasc.geometry import Region, region, simplex_etf, smallest_angle, supcon_lower_bound
+from gplasc.geometry import (
+    Region,
+    nonnegative_frame,
+    orthonormal_frame,
+    region,
+    simplex_etf,
+    smallest_angle,
+    supcon_lower_bound,
+)
 from gplasc.losses import supcon
 
 TABLE = Path(__file__).parent / "data" / "derived_geometry.csv"
@@ -237,3 +245,52 @@ def test_the_bound_of_special_batches():
 def test_wrong_bounds_are_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         supcon_lower_bound(**{"num_classes": 3, "rows_per_class": 2} | arguments)
+
+
+@pytest.mark.parametrize("frame", [orthonormal_frame, nonnegative_frame])
+@pytest.mark.parametrize(("num_points", "dim"), [(1, 1), (1, 7), (3, 7), (5, 5), (10, 64), (40, 64)])
+def test_frames_are_orthonormal(frame, num_points, dim):
+    rows = frame(num_points, dim)
+    assert rows.shape == (num_points, dim)
+    assert rows.dtype == torch.float64
+    assert torch.allclose(rows @ rows.T, torch.eye(num_points, dtype=torch.float64), atol=1e-12)
+    assert torch.equal(rows, frame(num_points, dim))
+    other = frame(num_points, dim, generator=torch.Generator().manual_seed(1))
+    assert dim == 1 or num_points == dim or not torch.equal(rows, other)
+    if frame is nonnegative_frame:
+        assert (rows >= 0).all()
+        assert ((rows > 0).sum(dim=0) <= 1).all()
+
+
+@pytest.mark.parametrize("start", [simplex_etf, orthonormal_frame, nonnegative_frame])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_extended_frames_keep_their_rows(start, dtype):
+    first = start(4, 12).to(dtype)
+    extend = nonnegative_frame if start is nonnegative_frame else orthonormal_frame
+    rows = first
+    for num_points in (4, 5, 7):
+        rows = extend(num_points, 12, start=rows).to(dtype)
+    assert torch.equal(rows[:4], first)
+    gram = (rows @ rows.T).double()
+    assert torch.allclose(gram[4:], torch.eye(7, dtype=torch.float64)[4:], atol=1e-6)
+
+
+def test_a_nonnegative_frame_grows_by_one_for_a_long_time():
+    rows = nonnegative_frame(10, 512)
+    while len(rows) < 100:
+        rows = nonnegative_frame(len(rows) + 1, 512, start=rows)
+    assert torch.allclose(rows @ rows.T, torch.eye(100, dtype=torch.float64))
+
+
+def test_frames_without_room_are_an_error():
+    with pytest.raises(ValueError, match=r"3 dimensions have room for 3 more orthogonal rows .* not for 4"):
+        orthonormal_frame(4, 3)
+    with pytest.raises(ValueError, match="room for 1 more orthogonal rows beside the 3 given, not for 2"):
+        orthonormal_frame(5, 3, start=simplex_etf(3, 3))
+    with pytest.raises(ValueError, match="3 of 3 dimensions are free, 4 more rows"):
+        nonnegative_frame(4, 3)
+    for frame in (orthonormal_frame, nonnegative_frame):
+        with pytest.raises(ValueError, match="at least one point"):
+            frame(0, 3)
+        with pytest.raises(ValueError, match=r"start must have shape \(S, 3\), S <= 2"):
+            frame(2, 3, start=torch.eye(3))

@@ -50,7 +50,7 @@ class GPLASC(nn.Module):
     >>> means = 3 * torch.randn(6, 20, generator=draw)  # six classes: three tasks of two
     >>> _ = torch.manual_seed(0)
     >>> encoder = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16))
-    >>> criterion = GPLASC(num_tasks=3, feature_dim=16, margin=0.15, num_classes=2)
+    >>> criterion = GPLASC(num_tasks=3, feature_dim=16, margin=0.15, lambda_position=1.0, num_classes=2)
     >>> optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
     >>> previous, memory_x = None, torch.empty(0, 20)
     >>> for task in range(3):
@@ -269,7 +269,7 @@ class GPLASC(nn.Module):
             if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
                 self._choose_frame(z)
             threshold, norm = self._threshold(labels, task)
-            if self.training and task not in self._inspected and len(z) > 0:
+            if self.training and task not in self._inspected and len(z) > 0 and self.frame != "auto":
                 if torch.compiler.is_compiling():
                     # A compiled graph cannot read the value; the next report does.
                     self._uninspected[task] = z.detach().amin()

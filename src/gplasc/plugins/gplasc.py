@@ -117,6 +117,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             range_reduction=settings.range_reduction,
             distillation=parse_distillation(settings.distillation),
             projector_sigmoid=not signed,
+            frame="simplex",
+            check_features=False,  # the learner checks the terms, and names the one that is not finite
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
         return {"gplasc": self.criterion}
