@@ -1,13 +1,26 @@
 """Cutting a data set into tasks, against slow and obvious twins."""
 
 import pickle
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from gplasc.errors import UserError
-from gplasc.streams import Dataset, Split, build_stream, list_streams, open_stream
+from gplasc.streams import (
+    Dataset,
+    Split,
+    build_stream,
+    catalog,
+    fingerprint,
+    list_streams,
+    open_stream,
+    sources,
+)
 from gplasc.streams.dataset import Budget
+
+from .conftest import picture
 
 
 def numbered(per_class=(6, 5, 7, 4), test_per_class=3, order_seed=0):
@@ -233,3 +246,32 @@ def test_the_catalog_is_complete():
         *("cub200", "imagenet-r", "imagenet-a", "folder:PATH", "npz:PATH", "synthetic"),
     }
     assert all(info.description and info.shape for info in list_streams())
+
+
+def test_a_new_data_set_is_one_file(tmp_path, monkeypatch):
+    """The example of the documentation, as a file of its own: it is listed, opened and has a fingerprint."""
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    code = text.partition("```py\n")[2].partition("```")[0]
+    imports = (
+        "from __future__ import annotations\n"
+        "from gplasc.streams.images import ImageFiles, labeled, list_folders, list_images\n"
+        "from gplasc.streams.info import Layout, Request, StreamInfo\n"
+        "from gplasc.streams.locate import locate\n"
+    )
+    (tmp_path / "birds.py").write_text(imports + code)
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
+    catalog._streams.cache_clear()
+    try:
+        for split, seed in (("train", 0), ("test", 50)):
+            for number in range(6):
+                name = f"bird{number % 2}/{number}.png"
+                picture(tmp_path / "my-birds" / split / name, 9, 9, seed=seed + number)
+        assert "my-birds" in {info.name for info in list_streams()}
+        stream = open_stream("my-birds", data_dir=tmp_path, image_size=8)
+        assert stream.class_names == ("bird0", "bird1")
+        assert (len(stream[0].train), len(stream[0].test)) == (6, 6)
+        assert stream.mean == (0.49, 0.48, 0.45)
+        assert len(fingerprint("my-birds", data_dir=tmp_path)) == 64
+    finally:
+        catalog._streams.cache_clear()
+        sys.modules.pop("gplasc.streams.sources.birds", None)
