@@ -89,7 +89,10 @@ def build_stream(
 
     Which images a budget keeps depends on the seed and the class alone, not on the order of the classes; a
     larger budget keeps those of a smaller one and adds to them. Validation images are taken from what the
-    budget leaves.
+    budget leaves. The arguments are those of `open_stream`.
+
+    Raises:
+        UserError: If a setting is not allowed, or a class has no training image.
     """
     if not 0 <= validation < 1:
         raise UserError(f"validation is {validation}; it must be at least 0 and below 1")

@@ -48,9 +48,19 @@ class Augmentation(Protocol):
 
 
 def views(x: Tensor, augmentation: Augmentation, count: int, generator: torch.Generator) -> Tensor:
-    """`count` independent views of every image, view-major: (count * N, C, H', W').
+    """Return `count` independent views of every image.
 
-    Row v * N + n is view v of image n: all of the first view, then all of the second.
+    Args:
+        x: (N, C, H, W) uint8.
+        augmentation: Made by `contrastive`, `replay` or `plain`.
+        count: Number of views, at least 1.
+        generator: Source of the random numbers, on the CPU.
+
+    Returns:
+        (count * N, C, H', W') float32; row v * N + n is view v of image n.
+
+    Raises:
+        ValueError: If `count` is below 1.
     """
     if count < 1:
         raise ValueError(f"count is {count}; at least one view is needed")

@@ -43,10 +43,21 @@ def contrastive(
 ) -> ContrastiveAugmentation:
     """The SimCLR-type augmentation of Co2L: resized crop, flip, color jitter, gray, blur, normalization.
 
-    scale, ratio: area (as a fraction of the image) and aspect ratio of the crop. flip, gray,
-    jitter_probability, blur_probability: chance per image. jitter: strength of brightness, contrast,
-    saturation and hue. blur: None means only above 32 px, as in Co2L. Gray images (C = 1) have no saturation,
-    hue and gray. For digits and other images with a left and a right set flip=0.
+    Args:
+        image_size: Width and height of the result in pixels.
+        mean, std: Normalization, one number for each channel; gray images have no saturation, hue and gray.
+        scale, ratio: Area (as a fraction of the image) and aspect ratio of the crop.
+        flip, jitter_probability, gray, blur_probability: Chance per image. For digits and other images with
+            a left and a right set flip=0.
+        jitter: Strength of brightness, contrast, saturation and hue.
+        blur: Whether to blur; None means only above 32 px, as in Co2L.
+        blur_sigma: Standard deviation of the blur in pixels of the result.
+
+    Returns:
+        The augmentation: uint8 (N, C, H, W) -> float32 (N, C, image_size, image_size).
+
+    Raises:
+        ValueError: If a number is not allowed.
     """
     return ContrastiveAugmentation(
         image_size=image_size,
