@@ -112,10 +112,10 @@ def test_unconverged_run_says_so(
     assert " no" in capsys.readouterr().out
 
 
-def test_missing_plotly_is_said_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
+def test_a_missing_package_is_said_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(toy, "train_task", None)
-    with pytest.raises(UserError, match=r"plotly needs the extra 'report': pip install 'gplasc\[report\]'"):
+    with pytest.raises(UserError, match=r"jinja2 needs the extra 'report': pip install 'gplasc\[report\]'"):
         run_toy(tmp_path)
 
 

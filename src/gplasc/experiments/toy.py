@@ -266,10 +266,10 @@ def run_toy(out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int
         What was measured and the files written.
 
     Raises:
-        UserError: If matplotlib or plotly is missing.
+        UserError: If matplotlib or jinja2 is missing.
     """
     out = Path(out)
-    style.require("matplotlib", "plotly")
+    style.require("matplotlib", "jinja2")
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     region = geometry.region(_NUM_TASKS, _NUM_CLASSES, _MARGIN)
@@ -360,7 +360,7 @@ def _figure(spheres: list[SpherePanel], out: Path) -> list[Path]:
 def _page(spheres: list[SpherePanel], out: Path) -> Path:
     """Write toy.html."""
     introduction = (
-        "Free points on the sphere stand for features. Drag a sphere to turn it, scroll to zoom, and move "
+        "Free points on the sphere stand for features. Drag a sphere to turn it, and move "
         "the slider or press play to watch the optimization from its random start. Panels (a) to (d): one "
         "task of three classes; the red triangle joins the classes, the shaded cap is the region that the "
         "theorem predicts. Panels (e) and (f): three tasks, one after the other; past features stay put."

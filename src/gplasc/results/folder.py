@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from gplasc.errors import UserError
+from gplasc.files import remove_leftovers
 from gplasc.lock import Held, locked
 
 SETTINGS = "settings.json"
@@ -33,4 +34,5 @@ def held(folder: Path) -> Iterator[None]:
             raise UserError(
                 f"the folder {folder} cannot be written ({error.strerror}); choose another with --out"
             ) from None
+        remove_leftovers(folder)
         yield
