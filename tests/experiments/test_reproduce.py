@@ -10,10 +10,11 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.experiments import definition, run_experiment, views
 from gplasc.experiments.definition import StandIn, load_experiment, plan_runs
-from gplasc.experiments.reproduce import jobs_of, preview, reproduce
+from gplasc.experiments.reproduce import _identified, jobs_of, preview, reproduce
 from gplasc.experiments.summary import Measure, scale_statement, summarize_runs
 from gplasc.experiments.tables import Footnotes, cell_lines, cell_table, stream_tables
 from gplasc.progress import Quiet
+from gplasc.results.record import read_record
 from gplasc.running import execute
 from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import JobResult
@@ -85,9 +86,7 @@ def test_table_beside_the_paper(small, tmp_path, capsys):
     }
     assert all(r["measured_on"].startswith("synthetic:") for r in rows)
     by_row = {r["row"]: r for r in rows if r["scenario"] == "class_il"}
-    records = [
-        json.loads((tmp_path / run / "record.json").read_text()) for run in by_row["co2l"]["runs"].split()
-    ]
+    records = [read_record(tmp_path / run) for run in by_row["co2l"]["runs"].split()]
     accuracy = [record["metrics"]["class_il"]["final_accuracy"] for record in records]
     assert float(by_row["co2l"]["mean"]) == pytest.approx(sum(accuracy) / 2, rel=1e-5)
     assert by_row["co2l"]["base"] == ""
@@ -250,7 +249,7 @@ def rows_of_text(text):
 
 def test_dry_run_counts_and_estimates(small, tmp_path):
     cells = plan_runs(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
-    jobs = jobs_of(cells, tmp_path, None, "cpu")
+    jobs = jobs_of(_identified(cells, None), tmp_path, None, "cpu")
     found = forecast(jobs)
     assert (found.total, found.complete, found.cut_off) == (4, 0, 0)
     assert found.seconds > 0

@@ -10,6 +10,7 @@ from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import NotFinite, StopSignals
 from gplasc.learning.schedule import steps_per_task
 from gplasc.progress import Lines, Quiet
+from gplasc.resolve import identify
 from gplasc.running import execute
 from gplasc.streams import open_stream
 
@@ -145,7 +146,8 @@ def test_a_finished_run_keeps_what_is_needed_to_predict_and_to_go_on(method, tin
 
 def test_heads_grow_for_classes_that_were_not_announced(tiny, new_learner):
     """New outputs are added behind the present ones, which keep weights and momentum."""
-    learner = new_learner(tiny("er", **{"train.lr": 0.05}), StopAt(complete=1), announced=False)
+    settings = {"train.lr": 0.05, "train.momentum": 0.9}
+    learner = new_learner(tiny("er", **settings), StopAt(complete=1), announced=False)
     with pytest.raises(Stop):
         learner.learn(learner.stream)
     weight = learner.ctx.network.classifier.weight
@@ -223,7 +225,7 @@ def test_resuming_after_damage_gives_the_same_result(tiny, tmp_path, monkeypatch
     with pytest.raises(RuntimeError):
         compute(resolved, tmp_path / "cut", save_steps=1)
     monkeypatch.undo()
-    folder = tmp_path / "cut" / resolved.config.run_id
+    folder = tmp_path / "cut" / identify(resolved).config.run_id
     newest = sorted(folder.glob("checkpoint-*.pt"))[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
     import sys
@@ -246,7 +248,7 @@ def test_a_term_that_is_not_finite_stops_the_run_by_name(tiny, tmp_path):
 
 def test_a_full_disk_is_a_sentence_and_the_last_checkpoint_stays(tiny, tmp_path, monkeypatch):
     resolved = tiny()
-    folder = tmp_path / resolved.config.run_id
+    folder = tmp_path / identify(resolved).config.run_id
     import gplasc.learning.checkpoints as module
 
     original = module.write_atomic

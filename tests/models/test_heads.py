@@ -37,8 +37,22 @@ def test_classifier() -> None:
     classifier = LinearClassifier(6, 3, generator=generator())
     x = torch.randn(2, 6)
     torch.testing.assert_close(classifier(x), x @ classifier.weight.T + classifier.bias)
-    assert classifier.num_classes == 3
+    assert classifier.out_features == 3
     assert torch.equal(classifier.weight, LinearClassifier(6, 3, generator=generator()).weight)
+
+
+def test_heads_grow_and_keep_what_they_have() -> None:
+    classifier, prototypes = (
+        LinearClassifier(6, 3, generator=generator()),
+        Prototypes(3, 5, generator=generator()),
+    )
+    before = [classifier.weight.detach().clone(), prototypes.weight.detach().clone()]
+    for head, old in zip((classifier, prototypes), before, strict=True):
+        head.grow(5, generator=generator(1))
+        assert len(head.weight) == 5
+        assert torch.equal(head.weight[:3], old)
+        assert head.weight.requires_grad
+    assert classifier(torch.zeros(2, 6)).shape == (2, 5)
 
 
 def test_prototypes_are_normalized_in_place_before_use() -> None:

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gplasc.models import LinearClassifier, Network, ProjectionHead, small_conv
@@ -41,14 +40,12 @@ def test_everything_is_what_it_says() -> None:
     assert len(out) == 6
     f = net.encoder(batch())
     assert torch.equal(out.features, f)
-    torch.testing.assert_close(out.unit_features, f / f.norm(dim=1, keepdim=True))
     assert net.projection is not None
     assert net.classifier is not None
     assert torch.equal(out.projection, net.projection(f))
     assert torch.equal(out.logits, net.classifier(f))
     for i in range(6):
         for j in range(6):
-            torch.testing.assert_close(out.feature_gram[i, j], F.cosine_similarity(f[i], f[j], dim=0))
             torch.testing.assert_close(out.projection_gram[i, j], out.projection[i] @ out.projection[j])
 
 
@@ -60,7 +57,7 @@ def test_heads_run_at_most_once_and_only_when_asked() -> None:
     net.encoder.register_forward_hook(lambda *_: encoder_calls.append(1))
     out = net(batch())
     assert (projection.calls, classifier.calls) == (0, 0)
-    for name in ("features", "unit_features", "projection", "logits", "feature_gram", "projection_gram"):
+    for name in ("features", "projection", "logits", "projection_gram"):
         assert getattr(out, name) is getattr(out, name)
     assert (projection.calls, classifier.calls, len(encoder_calls)) == (1, 1, 1)
     net(batch())
@@ -71,10 +68,9 @@ def test_a_look_inside_no_grad_does_not_rob_the_loss_of_its_gradient() -> None:
     net = network()
     out = net(batch())
     with torch.no_grad():
-        assert out.feature_gram.requires_grad
         assert out.projection_gram.requires_grad
         assert out.logits.requires_grad
-    (out.feature_gram.sum() + out.projection_gram.sum() + out.logits.sum()).backward()
+    (out.projection_gram.sum() + out.logits.sum()).backward()
     assert all(p.grad is not None for p in net.parameters())
 
 
@@ -85,18 +81,16 @@ def test_a_teacher_under_no_grad_has_no_graph_wherever_it_is_asked() -> None:
     assert not out.projection.requires_grad
     assert not out.logits.requires_grad
     assert not out.projection_gram.requires_grad
-    assert not out.rows(torch.arange(2)).logits.requires_grad
 
 
 def test_shared_terms_have_the_gradient_of_separate_ones() -> None:
     net = network()
     twin = copy.deepcopy(net)
     out = net(batch())
-    (out.feature_gram.pow(2).sum() + out.feature_gram.sum()).backward()
-    z = F.normalize(twin.encoder(batch()), dim=1)
-    (z @ z.T).pow(2).sum().backward()
-    z = F.normalize(twin.encoder(batch()), dim=1)
-    (z @ z.T).sum().backward()
+    (out.projection_gram.pow(2).sum() + out.projection_gram.sum()).backward()
+    for power in (2, 1):
+        z = twin(batch()).projection
+        (z @ z.T).pow(power).sum().backward()
     for p, q in zip(net.encoder.parameters(), twin.encoder.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-4)
 
@@ -106,43 +100,16 @@ def test_autocast_of_the_forward_pass_holds_for_the_heads() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside, outside = net(batch()), net(batch())
         assert inside.logits.dtype == torch.bfloat16
-        assert inside.feature_gram.dtype == torch.float32
     # Asked for outside, where bfloat16 features would not fit float32 weights.
     assert outside.logits.dtype == torch.bfloat16
     assert torch.equal(outside.logits, inside.logits)
     for out in (inside, outside):
-        assert out.unit_features.dtype == out.projection.dtype == out.projection_gram.dtype == torch.float32
+        assert out.projection.dtype == out.projection_gram.dtype == torch.float32
         torch.testing.assert_close(out.projection_gram.diagonal(), torch.ones(6))
         # Products of float32 unit rows, not of rows rounded to bfloat16.
-        torch.testing.assert_close(out.feature_gram, out.unit_features @ out.unit_features.T)
+        torch.testing.assert_close(out.projection_gram, out.projection @ out.projection.T)
     (outside.logits.float().sum() + outside.projection_gram.sum()).backward()
     assert all(p.grad is not None for p in net.parameters())
-
-
-@pytest.mark.parametrize("ask_first", [False, True])
-@pytest.mark.parametrize("index", [torch.tensor([4, 1]), torch.arange(6) % 2 == 0])
-def test_rows(index: Tensor, ask_first: bool) -> None:
-    net = network().eval()
-    out = net(batch())
-    if ask_first:
-        out.logits, out.projection, out.unit_features  # noqa: B018
-    part = out.rows(index)
-    for name in ("features", "unit_features", "projection", "logits"):
-        torch.testing.assert_close(getattr(part, name), getattr(out, name)[index])
-    torch.testing.assert_close(part.feature_gram, out.feature_gram[index][:, index])
-    torch.testing.assert_close(part.projection_gram, out.projection_gram[index][:, index])
-    with torch.no_grad():
-        assert out.rows(index).logits.requires_grad
-
-
-def test_rows_take_over_what_is_known() -> None:
-    net = network()
-    classifier = Counting(LinearClassifier(16, 5))
-    net.classifier = classifier
-    out = net(batch())
-    out.logits  # noqa: B018
-    out.rows(torch.tensor([0])).logits  # noqa: B018
-    assert classifier.calls == 1
 
 
 def test_missing_heads_are_named() -> None:
@@ -152,7 +119,7 @@ def test_missing_heads_are_named() -> None:
             getattr(out, ask)
     with pytest.raises(ValueError, match="no classifier"):
         out.logits  # noqa: B018
-    assert out.feature_gram.shape == (6, 6)
+    assert out.features.shape[0] == 6
 
 
 def test_state_dict_round_trip() -> None:
@@ -168,4 +135,4 @@ def test_state_dict_round_trip() -> None:
 def test_empty_batch_in_eval_mode() -> None:
     out = network().eval()(batch()[:0])
     assert out.logits.shape == (0, 5)
-    assert out.feature_gram.shape == (0, 0)
+    assert out.projection_gram.shape == (0, 0)

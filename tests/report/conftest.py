@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gplasc.evaluation.metrics import summarize
+from gplasc.results.record import FORMAT
 
 MakeRecord = Callable[..., dict[str, Any]]
 
@@ -81,6 +82,7 @@ def _record(
             "notes": [],
         },
         "matrix": {"class_il": matrix, "task_il": copy.deepcopy(matrix)},
+        "format": FORMAT,
         "metrics": {"class_il": summarize(matrix, [10] * tasks), "task_il": summarize(matrix, [10] * tasks)},
         "geometry": _geometry(tasks, plugins),
         "timings": [{"train": 2.0 if plugins else 1.0, "evaluation": 0.5} for _ in range(tasks)],

@@ -18,6 +18,7 @@ import pytest
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.progress import Moment, Quiet
+from gplasc.resolve import identify
 from gplasc.results.folder import held
 from gplasc.running import execute
 from gplasc.sweep.axes import check_seeds, grid_points, parse_axes
@@ -30,7 +31,7 @@ STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
 
 def job(resolved, out: Path, row: str = "row") -> Job:
-    return Job(resolved, out, row=row, column="tiny", device="cpu", save_every=1e9)
+    return Job(identify(resolved), out, row=row, column="tiny", device="cpu", save_every=1e9)
 
 
 class Counting(Processes):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from gplasc.losses import unit_rows
 from gplasc.models.encoder import Encoder
 from gplasc.models.heads import LinearClassifier
 
@@ -40,12 +39,6 @@ class Outputs:
 
     def __len__(self) -> int:
         return len(self.features)
-
-    @cached_property
-    def unit_features(self) -> Tensor:
-        """Features with rows of unit length (N, D)."""
-        with self._as_in_forward():
-            return unit_rows(self.features)
 
     @cached_property
     def projection(self) -> Tensor:

@@ -35,6 +35,8 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     flat: dict[str, Any] = {}
     for name, value in settings.items():
+        if name == "identity":
+            continue
         if name == "options":
             flat |= {f"{owner}.{key}": v for owner, group in value.items() for key, v in group.items()}
         elif isinstance(value, Mapping):
@@ -337,17 +339,18 @@ def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]
     Returns:
         The records, each run once, and a sentence for every file that was skipped.
     """
-    found: dict[str, dict[str, Any]] = {}
-    skipped = []
-    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob("record.json"))):
+    records, skipped = load_records(folders)
+    found = []
+    for record in records:
         try:
-            (record,) = load_records([path.parent])
             check_record(record)
-            found[record["run_id"]] = record
-        except (UserError, KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = str(error) if isinstance(error, UserError) else "it is not the record of a run"
-            skipped.append(reason if str(path) in reason else f"{path}: {reason}")
-    return list(found.values()), skipped
+        except (KeyError, TypeError, ValueError, AttributeError):
+            skipped.append(
+                f"the record of the run {record['run_id']} lacks what the report needs; run it again"
+            )
+        else:
+            found.append(record)
+    return found, skipped
 
 
 def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,40 +11,33 @@ from typing import Any
 import numpy
 
 from gplasc.errors import UserError
-from gplasc.results.record import read_record
+from gplasc.results.record import RECORD, read_record
 
 ENOUGH_PAIRS = 5
 """Fewest pairs for which a difference is called better or worse."""
-_LISTED = 5  # records that cannot be read and are named in the warning
 
 
-def load_records(folders: Iterable[Path]) -> list[dict[str, Any]]:
+def load_records(folders: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the records of all complete runs in (or below) the folders, each run once.
-
-    Records that are damaged, of another version, or written by something else are skipped with one warning.
 
     Args:
         folders: Folders of runs.
 
     Returns:
-        The records, in the order of their paths.
+        The records, in the order of their paths, and a sentence for each one that was skipped because it is damaged, of
+        another version, or written by something else.
     """
     found: dict[str, dict[str, Any]] = {}
     skipped = []
-    for folder in folders:
-        for path in sorted(folder.rglob("record.json")):
-            try:
-                record = read_record(path.parent)
-                if record is not None:
-                    found[record["run_id"]] = record
-            except UserError as error:
-                skipped.append(str(error))
-            except (KeyError, TypeError):
-                skipped.append(f"{path} is not the record of a run")
-    if skipped:
-        more = f"; and {len(skipped) - _LISTED} more" if len(skipped) > _LISTED else ""
-        warnings.warn(f"{len(skipped)} records skipped: {'; '.join(skipped[:_LISTED])}{more}", stacklevel=2)
-    return list(found.values())
+    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECORD))):
+        try:
+            record = read_record(path.parent)
+        except UserError as error:
+            skipped.append(str(error))
+            continue
+        if record is not None:
+            found[record["run_id"]] = record
+    return list(found.values()), skipped
 
 
 @dataclass(frozen=True)

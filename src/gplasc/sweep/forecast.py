@@ -125,7 +125,7 @@ def _by_kind(jobs: Iterable[Job]) -> dict[tuple[object, ...], list[Job]]:
 
 def _from_records(folders: Iterable[Path]) -> dict[tuple[object, ...], float]:
     found: dict[tuple[object, ...], list[float]] = {}
-    for record in load_records(folders):
+    for record in load_records(folders)[0]:
         with suppress(ValidationError, KeyError):  # settings of another version
             found.setdefault(_kind(Config(**record["settings"])), []).append(record["seconds"])
     return {kind: sum(seconds) / len(seconds) for kind, seconds in found.items()}

@@ -45,12 +45,16 @@ def contrastive(
 
     Args:
         image_size: Width and height of the result in pixels.
-        mean, std: Normalization, one number for each channel; gray images have no saturation, hue and gray.
-        scale, ratio: Area (as a fraction of the image) and aspect ratio of the crop.
-        flip, jitter_probability, gray, blur_probability: Chance per image. For digits and other images with
-            a left and a right set flip=0.
-        jitter: Strength of brightness, contrast, saturation and hue.
+        mean: Mean of each channel, of images scaled to 0..1.
+        std: Standard deviation of each channel.
+        scale: Area of the crop as a fraction of the image.
+        ratio: Aspect ratio of the crop.
+        flip: Probability of a horizontal flip; 0 for digits and other images with a left and a right.
+        jitter: Strength of brightness, contrast, saturation and hue; the last two do nothing to gray images.
+        jitter_probability: Probability of the color jitter.
+        gray: Probability of removing the color.
         blur: Whether to blur; None means only above 32 px, as in Co2L.
+        blur_probability: Probability of the blur.
         blur_sigma: Standard deviation of the blur in pixels of the result.
 
     Returns:
