@@ -74,6 +74,11 @@ class Train(Settings):
     milestones: tuple[int, ...] = Field((), description="multistep: numbers of epochs after which lr decays")
     warmup_epochs: int = Field(10, ge=0)
     warmup_from: float = Field(0.01, ge=0)
+    warmup_target: Literal["task", "epochs"] = Field(
+        "task",
+        description="whose schedule gives the learning rate at the end of the warm-up: that of the task itself, or, "
+        "also in the first task, one of train.epochs epochs",
+    )
     keep_optimizer: bool = True
     precision: Literal["float32", "bfloat16"] = "float32"
 

@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from gplasc.learning.optimizer import set_learning_rate
+
 
 @pytest.fixture
 def learner_in_task(new_learner):
@@ -170,3 +172,23 @@ def test_memory_is_full_and_holds_only_what_was_seen(method, tiny, new_learner):
     images = torch.cat([task.train.x for task in learner.stream])
     for row in range(9):
         assert (images == memory["x"][row]).flatten(1).all(1).any()
+
+
+def test_cclis_warms_up_its_prototypes_from_a_start_of_their_own(tiny, new_learner):
+    settings = {"train.first_epochs": 4, "train.epochs": 4, "train.lr": 0.5, "cclis.prototype_lr": 0.02}
+    learner = new_learner(tiny("cclis", **settings))
+    optimizer, train = learner.optimizer, learner.config.train
+    names = list(learner.ctx.modules)
+    rates = []
+    for epoch in range(2):  # the warm-up is cut to half of four epochs, in the middle of the cosine
+        set_learning_rate(optimizer, train, epoch, 4, 0.0)
+        rates.append({name: group["lr"] for name, group in zip(names, optimizer.param_groups, strict=True)})
+    assert rates[0] == pytest.approx({"network": 0.01, "prototypes": 0.001})
+    target = {"network": 0.5 * 1.001 / 2, "prototypes": 0.02 * 1.001 / 2}
+    start = rates[0]
+    assert rates[1] == pytest.approx({name: (start[name] + target[name]) / 2 for name in names})
+
+
+@pytest.mark.parametrize("method", ["co2l", "cila", "cclis"])
+def test_the_end_of_the_warm_up_is_declared(method, tiny, new_learner):
+    assert any("train.warmup_target" in text for text in new_learner(tiny(method)).method.DEVIATIONS)

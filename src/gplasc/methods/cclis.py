@@ -8,12 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.learning import Batch, Context, Part, PoolKind
+from gplasc.learning import Batch, Context, ModuleRate, Part, PoolKind
 from gplasc.losses import prototype_relation_distillation
 from gplasc.losses.prototype import prototype_contrast
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
-from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
+from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Network, Outputs, Prototypes
 
 
@@ -25,6 +25,7 @@ class CCLISSettings(ContrastiveSettings):
     teacher_temperature: float = Field(0.1, gt=0)
     distill_weight: float = Field(0.6, ge=0)
     prototype_lr: float = Field(0.01, gt=0)
+    prototype_warmup_from: float = Field(0.001, ge=0, description="where the warm-up of prototype_lr starts")
     score_passes: int = Field(
         5, gt=0, description="augmented passes over the samples when importances are estimated"
     )
@@ -41,6 +42,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         "a task every negative is reweighted; true imitates it",
         "a sample's own class does not enter its score; in the official code the last pass leaks with weight 1/5",
         "teacher_temperature=0.1 is that of the published command; the official default is 0.01",
+        WARMUP_TARGET,
     )
     views: ClassVar[int] = 1
     pool: ClassVar[PoolKind] = "split"
@@ -61,9 +63,9 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         assert isinstance(prototypes, Prototypes)
         prototypes.grow(num_classes, generator=ctx.random["weights.growth"])
 
-    def learning_rates(self) -> dict[str, float]:
-        """Return the prototypes' own learning rate."""
-        return {"prototypes": self.settings.prototype_lr}
+    def learning_rates(self) -> dict[str, ModuleRate]:
+        """Return the prototypes' own learning rate and the start of its warm-up."""
+        return {"prototypes": ModuleRate(self.settings.prototype_lr, self.settings.prototype_warmup_from)}
 
     def parts(self, batch: Batch, ctx: Context) -> list[Part]:
         """Return one view, with each sample's probability of having been drawn inside its class."""
