@@ -51,6 +51,10 @@ class Model(Settings):
     encoder: str = "resnet18"
     width: int = Field(64, gt=0)
     features: Literal["relu", "signed"] = "relu"
+    initialization: Literal["kaiming", "pytorch"] = Field(
+        "kaiming",
+        description="of the encoder's convolutions: Kaiming normal by fan-out, or PyTorch's default",
+    )
     projection_hidden: int = Field(512, gt=0)
     projection_dim: int = Field(128, gt=0)
 
