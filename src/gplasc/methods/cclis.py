@@ -42,6 +42,8 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         "a task every negative is reweighted; true imitates it",
         "a sample's own class does not enter its score; in the official code the last pass leaks with weight 1/5",
         "teacher_temperature=0.1 is that of the published command; the official default is 0.01",
+        "prototypes are normalized at the beginning of a step alone, as in the official code: the scores and the "
+        "previous model use them as the last step left them, not quite of unit length",
         WARMUP_TARGET,
     )
     views: ClassVar[int] = 1
@@ -59,9 +61,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
 
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Add prototypes of classes that were not announced."""
-        prototypes = ctx.modules["prototypes"]
-        assert isinstance(prototypes, Prototypes)
-        prototypes.grow(num_classes, generator=ctx.random["weights.growth"])
+        _prototypes(ctx.modules).grow(num_classes, generator=ctx.random["weights.growth"])
 
     def learning_rates(self) -> dict[str, ModuleRate]:
         """Return the prototypes' own learning rate and the start of its warm-up."""
@@ -80,7 +80,9 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return the prototype contrast and, from the second task on, the prototype-relation distillation."""
         part, z = parts[0], outs[0].projection
-        prototypes = _unit_prototypes(ctx.modules)
+        module = _prototypes(ctx.modules)
+        module.normalize_()
+        prototypes = module.weight
         terms = {
             "contrast": prototype_contrast(
                 z,
@@ -97,7 +99,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
                 z,
                 ctx.previous_outputs(part).projection,
                 prototypes[:past],
-                _unit_prototypes(ctx.previous_modules)[:past],
+                _prototypes(ctx.previous_modules).weight[:past],
                 student_temperature=self.settings.student_temperature,
                 teacher_temperature=self.settings.teacher_temperature,
             )
@@ -116,7 +118,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         """Score all samples at hand and draw the memory by score, inside Co2L's quotas."""
         scores = torch.zeros(len(ctx.pool), dtype=torch.float64)
         with torch.no_grad():
-            prototypes = _unit_prototypes(ctx.modules)[: len(ctx.seen)].float()
+            prototypes = _prototypes(ctx.modules).weight[: len(ctx.seen)].float()
             for _ in range(self.settings.score_passes):
                 found = ctx.embed(ctx.pool, "contrastive", generator=ctx.random["memory"])
                 similarity = torch.cat([(out.projection.float() @ prototypes.T).cpu() for out in found])
@@ -135,8 +137,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         ctx.remember(old, new, probability=torch.cat([remembered[old], current[new]]))
 
 
-def _unit_prototypes(modules: nn.ModuleDict) -> Tensor:
+def _prototypes(modules: nn.ModuleDict) -> Prototypes:
     prototypes = modules["prototypes"]
     assert isinstance(prototypes, Prototypes)
-    prototypes.normalize_()
-    return prototypes.weight
+    return prototypes
