@@ -80,11 +80,12 @@ def test_new_quotas_are_exact_and_equal_on_average(rest, classes):
 def test_new_quotas_equal_those_of_co2l_for_equal_random_numbers():
     """The rule of Co2L's code: round the share of what is left up with the probability of its fraction."""
     for seed in range(50):
-        draws = torch.rand(7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).tolist()
+        generator = torch.Generator().manual_seed(seed)
         expected = []
         for number in range(7):
             share = (40 - sum(expected)) / (7 - number)
-            up = draws[number] < share - math.floor(share)
+            fraction = share - math.floor(share)
+            up = fraction > 0 and torch.rand((), generator=generator, dtype=torch.float64).item() < fraction
             expected.append(math.ceil(share) if up else math.floor(share))
         assert new_quotas(40, 7, torch.Generator().manual_seed(seed)) == expected
 

@@ -26,8 +26,9 @@ def learning_rate(
 
     Warm-up is linear, step by step, toward the schedule's value at the end of the warm-up, which takes at most half
     of the epochs. With ``train.warmup_target`` "epochs" that value is the one of a task of ``train.epochs`` epochs,
-    also in a first task with more of them, as in the code of Co2L and CCLIS. The cosine changes once an epoch and counts epochs from 1, as in the code of SupCon and Co2L.
-    "multistep" multiplies by ``lr_decay`` once for every milestone that is over, as torch's ``MultiStepLR`` does.
+    also in a first task with more of them, as in the code of Co2L and CCLIS. The cosine changes once an epoch and
+    counts epochs from 1, as in the code of SupCon and Co2L. "multistep" multiplies by ``lr_decay`` once for every
+    milestone that is over, as torch's ``MultiStepLR`` does.
 
     Args:
         train: The settings of the schedule.

@@ -31,8 +31,9 @@ def _new_quota(rest: int, num_classes: int, generator: torch.Generator) -> int:
     that are left, the quotas add up to the rest.
     """
     whole, fraction = divmod(rest, num_classes)
-    draw = torch.rand((), generator=generator, dtype=torch.float64)
-    return whole + int(draw < fraction / num_classes)
+    if fraction == 0:
+        return whole
+    return whole + int(torch.rand((), generator=generator, dtype=torch.float64) < fraction / num_classes)
 
 
 def random_choice(generator: torch.Generator) -> Choose:

@@ -16,7 +16,6 @@ from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
 from gplasc.models import Outputs
 
-
 WARMUP_TARGET = (
     "train.warmup_target: at paper scale the first task's warm-up ends at the learning rate that the schedule of the "
     "later tasks, which have fewer epochs, has there, as in the official code; at the other scales, where the later "

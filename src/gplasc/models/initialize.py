@@ -8,10 +8,9 @@ from typing import Literal
 import torch
 from torch import nn
 
-
 Initialization = Literal["kaiming", "pytorch"]
-"""Of convolutions: Kaiming normal by fan-out, as in the ResNets of SupContrast, Co2L and CCLIS; or PyTorch's default, as
-in Mammoth."""
+"""Of convolutions: Kaiming normal by fan-out, as in the ResNets of SupContrast, Co2L and CCLIS; or PyTorch's default,
+as in Mammoth."""
 
 
 def initialize(
