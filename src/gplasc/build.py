@@ -73,6 +73,7 @@ def build_network(
             width=model.width,
             features=model.features,
             generator=random["weights.encoder"],
+            initialization=model.initialization,
         )
     projection: nn.Module | None = None
     classifier: LinearClassifier | None = None

@@ -51,6 +51,10 @@ class Model(Settings):
     encoder: str = "resnet18"
     width: int = Field(64, gt=0)
     features: Literal["relu", "signed"] = "relu"
+    initialization: Literal["kaiming", "pytorch"] = Field(
+        "kaiming",
+        description="of the encoder's convolutions: Kaiming normal by fan-out, or PyTorch's default",
+    )
     projection_hidden: int = Field(512, gt=0)
     projection_dim: int = Field(128, gt=0)
 
@@ -74,6 +78,11 @@ class Train(Settings):
     milestones: tuple[int, ...] = Field((), description="multistep: numbers of epochs after which lr decays")
     warmup_epochs: int = Field(10, ge=0)
     warmup_from: float = Field(0.01, ge=0)
+    warmup_target: Literal["task", "epochs"] = Field(
+        "task",
+        description="whose schedule gives the learning rate at the end of the warm-up: that of the task itself, or, "
+        "also in the first task, one of train.epochs epochs",
+    )
     keep_optimizer: bool = True
     precision: Literal["float32", "bfloat16"] = "float32"
 

@@ -25,6 +25,44 @@ def test_warm_up_of_a_short_task_is_cut():
     assert learning_rate(train, 0.5, 0, 1, 0.0) == pytest.approx(0.5e-3)
 
 
+@pytest.mark.parametrize(("lr", "start"), [(0.5, 0.01), (1.0, 0.01), (0.01, 0.001)])
+def test_the_first_warm_up_ends_where_that_of_the_later_tasks_does(lr, start):
+    """Co2L and CCLIS compute the target from the later tasks' 100 epochs, also for a first task of 500."""
+    train = Train(lr=1.0, epochs=100, first_epochs=500, warmup_epochs=10, warmup_target="epochs")
+    floor = lr * 0.1**3
+    target = floor + (lr - floor) * (1 + math.cos(math.pi * 10 / 100)) / 2
+    for epochs in (500, 100):
+        for epoch in range(10):
+            for part in (0.0, 0.25, 0.75):
+                wanted = start + (epoch + part) / 10 * (target - start)
+                found = learning_rate(train, lr, epoch, epochs, part, warmup_from=start)
+                assert found == pytest.approx(wanted, rel=1e-12)
+        after = floor + (lr - floor) * (1 + math.cos(math.pi * 11 / epochs)) / 2
+        assert learning_rate(train, lr, 10, epochs, 0.0, warmup_from=start) == pytest.approx(after)
+
+
+def test_the_warm_up_may_end_in_the_tasks_own_schedule():
+    train = Train(lr=0.5, epochs=100, first_epochs=500, warmup_target="task")
+    target = 0.5e-3 + (0.5 - 0.5e-3) * (1 + math.cos(math.pi * 10 / 500)) / 2
+    assert learning_rate(train, 0.5, 9, 500, 1 - 1e-9) == pytest.approx(target)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 12, 19])
+def test_few_later_epochs_do_not_end_the_first_warm_up_below_half(epochs):
+    """The target is where the later tasks' own warm-up, cut to half of their epochs, ends."""
+    train = Train(lr=0.5, epochs=epochs, first_epochs=25, warmup_target="epochs")
+    target = learning_rate(train, 0.5, 9, 25, 1 - 1e-9)
+    assert 0.25 <= target <= 0.5
+    if epochs > 1:
+        assert target == pytest.approx(learning_rate(train, 0.5, epochs // 2 - 1, epochs, 1 - 1e-9))
+
+
+def test_a_small_learning_rate_has_no_warm_up_from_above():
+    train = Train(lr=0.5, warmup_from=0.01)
+    rates = [learning_rate(train, 0.005, epoch, 100, 0.0) for epoch in range(10)]
+    assert max(rates) - min(rates) < 1e-12
+
+
 def test_constant():
     train = Train(lr=0.1, schedule="constant", warmup_epochs=0)
     assert {learning_rate(train, 0.1, epoch, 5, 0.5) for epoch in range(5)} == {0.1}

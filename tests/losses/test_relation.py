@@ -150,6 +150,16 @@ def test_prd_is_the_double_loop():
     assert total.item() == pytest.approx(sum(expected))
 
 
+def test_the_length_of_the_teachers_prototypes_counts():
+    student, teacher, own, old = (unit(n, 3, seed) for n, seed in ((4, 0), (4, 1), (2, 2), (2, 3)))
+    temperatures = {"student_temperature": 0.3, "teacher_temperature": 0.2}
+    longer = prototype_relation_distillation(student, teacher, own, 2 * old, **temperatures)
+    sharper = prototype_relation_distillation(
+        student, teacher, own, old, student_temperature=0.3, teacher_temperature=0.1
+    )
+    torch.testing.assert_close(longer, sharper)
+
+
 def test_the_gradient_of_prd_reaches_features_and_prototypes_of_the_student_only():
     teacher, old = unit(5, 3, 1).requires_grad_(), unit(4, 3, 3).requires_grad_()
 

@@ -1,8 +1,10 @@
+import math
+
 import pytest
 import torch
 
 from gplasc.memory import Buffer
-from gplasc.memory.balanced import _new_quotas, _old_quotas, balanced_update, random_choice
+from gplasc.memory.balanced import _new_quota, _old_quotas, balanced_update, random_choice
 
 
 def rows(labels):
@@ -57,11 +59,35 @@ def test_old_quotas_are_right_on_average():
     assert abs(sum(drawn) / len(drawn) - 50 * 3 / 4) < 0.2
 
 
-@pytest.mark.parametrize(("rest", "classes"), [(100, 3), (7, 2), (1, 4), (0, 2)])
-def test_new_quotas_are_exact_and_equal(rest, classes):
-    quotas = _new_quotas(rest, classes)
-    assert sum(quotas) == rest
-    assert max(quotas) - min(quotas) <= 1
+def new_quotas(rest, classes, generator):
+    quotas = []
+    for left in range(classes, 0, -1):
+        quotas.append(_new_quota(rest - sum(quotas), left, generator))
+    return quotas
+
+
+@pytest.mark.parametrize(("rest", "classes"), [(100, 3), (7, 2), (1, 4), (0, 2), (103, 5)])
+def test_new_quotas_are_exact_and_equal_on_average(rest, classes):
+    generator = torch.Generator().manual_seed(0)
+    drawn = [new_quotas(rest, classes, generator) for _ in range(2000)]
+    for quotas in drawn:
+        assert sum(quotas) == rest
+        assert max(quotas) - min(quotas) <= 1
+    for label in range(classes):  # the standard error is at most 0.5 / sqrt(2000)
+        assert abs(sum(quotas[label] for quotas in drawn) / 2000 - rest / classes) < 0.05
+
+
+def test_new_quotas_equal_those_of_co2l_for_equal_random_numbers():
+    """The rule of Co2L's code: round the share of what is left up with the probability of its fraction."""
+    for seed in range(50):
+        generator = torch.Generator().manual_seed(seed)
+        expected = []
+        for number in range(7):
+            share = (40 - sum(expected)) / (7 - number)
+            fraction = share - math.floor(share)
+            up = fraction > 0 and torch.rand((), generator=generator, dtype=torch.float64).item() < fraction
+            expected.append(math.ceil(share) if up else math.floor(share))
+        assert new_quotas(40, 7, torch.Generator().manual_seed(seed)) == expected
 
 
 @pytest.mark.parametrize("capacity", [3, 10, 50])

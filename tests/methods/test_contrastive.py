@@ -5,6 +5,10 @@ import math
 import pytest
 import torch
 
+from gplasc.learning.optimizer import set_learning_rate
+from gplasc.memory.importance import importance_scores
+from gplasc.methods import cclis
+
 
 @pytest.fixture
 def learner_in_task(new_learner):
@@ -170,3 +174,59 @@ def test_memory_is_full_and_holds_only_what_was_seen(method, tiny, new_learner):
     images = torch.cat([task.train.x for task in learner.stream])
     for row in range(9):
         assert (images == memory["x"][row]).flatten(1).all(1).any()
+
+
+def test_cclis_previous_prototypes_stay_as_the_last_step_left_them(tiny, learner_in_task):
+    learner = learner_in_task(tiny("cclis"), 1)
+    ctx = learner.ctx
+    lengths = torch.tensor([[0.9], [1.2], [1.0], [1.0], [1.0], [1.0]])
+    with torch.no_grad():
+        for modules in (ctx.modules, ctx.previous_modules):
+            modules["prototypes"].weight.mul_(lengths)
+    raw = ctx.previous_modules["prototypes"].weight.clone()
+    (part,), (out,), terms = forward(learner)
+    torch.testing.assert_close(ctx.modules["prototypes"].weight.norm(dim=1), torch.ones(6))
+    assert torch.equal(ctx.previous_modules["prototypes"].weight, raw)
+    settings, present = learner.method.settings, ctx.modules["prototypes"].weight
+    before, total = ctx.previous_outputs(part).projection, 0.0
+    for z, old in zip(out.projection, before, strict=True):
+        q = torch.stack([old @ raw[c] for c in range(2)]).div(settings.teacher_temperature).softmax(0)
+        p = torch.stack([z @ present[c] for c in range(2)]).div(settings.student_temperature).log_softmax(0)
+        total -= (q * p).sum().item()
+    assert terms["prd"].item() == pytest.approx(settings.distill_weight * total / len(before), rel=1e-4)
+
+
+def test_cclis_scores_use_the_prototypes_as_the_last_step_left_them(tiny, learner_in_task, monkeypatch):
+    learner = learner_in_task(tiny("cclis", **{"cclis.score_passes": 1}), 0)
+    weight = learner.ctx.modules["prototypes"].weight
+    with torch.no_grad():
+        weight.mul_(3.0)
+    raw, seen = weight.detach().clone(), []
+    monkeypatch.setattr(
+        cclis, "importance_scores", lambda s, y, t: seen.append(s) or importance_scores(s, y, t)
+    )
+    embed, found = learner.ctx.embed, []
+    learner.ctx.embed = lambda *a, **k: (found.append(out) or out for out in embed(*a, **k))
+    learner.method.end_task(learner.ctx)
+    torch.testing.assert_close(seen[0], torch.cat([out.projection for out in found]) @ raw[:2].T)
+    assert torch.equal(weight, raw)
+
+
+def test_cclis_warms_up_its_prototypes_from_a_start_of_their_own(tiny, new_learner):
+    settings = {"train.first_epochs": 4, "train.epochs": 4, "train.lr": 0.5, "cclis.prototype_lr": 0.02}
+    learner = new_learner(tiny("cclis", **settings))
+    optimizer, train = learner.optimizer, learner.config.train
+    names = list(learner.ctx.modules)
+    rates = []
+    for epoch in range(2):  # the warm-up is cut to half of four epochs, in the middle of the cosine
+        set_learning_rate(optimizer, train, epoch, 4, 0.0)
+        rates.append({name: group["lr"] for name, group in zip(names, optimizer.param_groups, strict=True)})
+    assert rates[0] == pytest.approx({"network": 0.01, "prototypes": 0.001})
+    target = {"network": 0.5 * 1.001 / 2, "prototypes": 0.02 * 1.001 / 2}
+    start = rates[0]
+    assert rates[1] == pytest.approx({name: (start[name] + target[name]) / 2 for name in names})
+
+
+@pytest.mark.parametrize("method", ["co2l", "cila", "cclis"])
+def test_the_end_of_the_warm_up_is_declared(method, tiny, new_learner):
+    assert any("train.warmup_target" in text for text in new_learner(tiny(method)).method.DEVIATIONS)

@@ -58,3 +58,21 @@ def test_with_several_epochs_only_what_is_understood_becomes_a_candidate(learned
     rows = learner.method.state_dict()["candidates"]["columns"]
     new = rows["y"][before:]
     assert new.tolist() == [0] * int((batch.y == 0).sum())
+
+
+def test_unweighted_coresets_are_the_same_rows_with_weight_1(learned):
+    weighted, plain = (
+        learned("gcr", task=1, **{"gcr.weighted": value, "train.first_epochs": 6}) for value in (True, False)
+    )
+    assert torch.equal(weighted.ctx.memory["x"], plain.ctx.memory["x"])
+    assert (plain.ctx.memory["weight"] == 1).all()
+    assert not (weighted.ctx.memory["weight"] == 1).all()
+
+
+def test_a_random_coreset_is_full_has_weight_1_and_is_another(learned, in_training_data):
+    learner = learned("gcr", **{"gcr.selection": "random"})
+    memory = learner.ctx.memory
+    assert torch.bincount(learner.ctx.task_of(memory["y"])).tolist() == [3, 3, 3]
+    assert (memory["weight"] == 1).all()
+    assert in_training_data(learner, memory["x"], memory["y"])
+    assert not torch.equal(memory["x"], learned("gcr").ctx.memory["x"])

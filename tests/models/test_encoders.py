@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from gplasc.models import build_encoder, list_encoders, resnet18, small_conv
+from gplasc.models.initialize import initialize
 from gplasc.models.resnet import _Shortcut
 
 
@@ -124,6 +125,27 @@ def test_convolutions_start_kaiming_normal_with_fan_out() -> None:
         expected = (2 / fan_out) ** 0.5
         # The standard error of a sample standard deviation is sigma / sqrt(2 n).
         assert abs(conv.weight.std().item() - expected) < 5 * expected / (2 * conv.weight.numel()) ** 0.5
+
+
+@pytest.mark.parametrize("name", list_encoders())
+def test_convolutions_may_start_as_pytorch_does(name: str) -> None:
+    net = build_encoder(name, width=8, generator=torch.Generator().manual_seed(0), initialization="pytorch")
+    torch.manual_seed(0)
+    for conv in (m for m in net.modules() if isinstance(m, torch.nn.Conv2d)):
+        twin = torch.nn.Conv2d(conv.in_channels, conv.out_channels, conv.kernel_size, bias=False)
+        torch.testing.assert_close(conv.weight, twin.weight, rtol=1e-6, atol=1e-7)
+
+
+def test_layers_with_a_bias_start_as_pytorch_does() -> None:
+    def layers() -> list[torch.nn.Module]:
+        return [torch.nn.Conv2d(3, 4, 5), torch.nn.Linear(6, 2), torch.nn.BatchNorm2d(4)]
+
+    module = torch.nn.Sequential(*layers())
+    initialize(module, torch.Generator().manual_seed(3), "pytorch")
+    torch.manual_seed(3)
+    for ours, twin in zip(module, layers(), strict=True):
+        for name, value in twin.state_dict().items():
+            torch.testing.assert_close(ours.state_dict()[name], value, rtol=1e-6, atol=1e-7)
 
 
 def test_every_parameter_gets_a_gradient() -> None:

@@ -55,6 +55,13 @@ def test_heads_grow_and_keep_what_they_have() -> None:
     assert classifier(torch.zeros(2, 6)).shape == (2, 5)
 
 
+def test_prototypes_start_as_the_unit_rows_of_a_linear_layer() -> None:
+    prototypes = Prototypes(3, 5, generator=generator(2))
+    torch.manual_seed(2)
+    linear = torch.nn.Linear(5, 3, bias=False)
+    torch.testing.assert_close(prototypes.weight, F.normalize(linear.weight, dim=1))
+
+
 def test_prototypes_are_normalized_in_place_before_use() -> None:
     prototypes = Prototypes(3, 5, generator=generator())
     torch.testing.assert_close(prototypes.weight.norm(dim=1), torch.ones(3))

@@ -77,6 +77,43 @@ def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_t
     assert terms["distill"].item() >= 0.0
 
 
+@pytest.mark.parametrize(
+    "method", ["er", "derpp", "gcr", "gss", "agem", "gem", "fdr", "finetune", "supcon", "co2l"]
+)
+def test_equal_weights_have_no_distance(tiny, method, second_task):
+    learner = second_task(tiny(method, ("gplasc",), **{"gplasc.memory_rows": "minibatch"}))
+    train = learner.stream[0].train
+    if not len(learner.ctx.memory):
+        rows = {"x": train.x[:6], "y": train.y[:6]}
+        learner.ctx.memory.replace({**rows, "logits": torch.zeros(6, 6), "weight": torch.ones(6)})
+    learner.ctx.modules.train()
+    _, more, _, terms = terms_of(learner)
+    assert any(len(part.past) for part in more)
+    assert terms["distill"].item() == pytest.approx(0.0, abs=1e-10)
+
+
+def test_the_center_is_the_mean_of_class_means_and_this_is_declared(tiny, second_task):
+    learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
+    plugin = learner.plugins[0]
+    features = torch.nn.functional.normalize(
+        torch.randn(6, 128, generator=torch.Generator().manual_seed(0)), dim=1
+    )
+
+    def position(y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return plugin.criterion(features, torch.tensor(y), 1, num_classes=2)["position"].item()
+
+    balanced = position([2, 2, 2, 3, 3, 3])
+    target = plugin.criterion.region(1).center_norm * plugin.criterion.vertices[1]
+    of_the_paper = (features.mean(0) - target).square().sum().item()
+    assert balanced == pytest.approx(of_the_paper, rel=1e-5)
+    unequal = (features[:5].mean(0) / 2 + features[5] / 2 - target).square().sum().item()
+    assert position([2, 2, 2, 2, 2, 3]) == pytest.approx(unequal, rel=1e-5)
+    assert unequal != pytest.approx(of_the_paper, rel=1e-2)
+    assert any("mean of its class means" in text for text in plugin.DEVIATIONS)
+
+
 def test_rows_of_their_own_can_be_asked_for(tiny, second_task):
     learner = second_task(
         tiny("co2l", ("gplasc",), **{"gplasc.memory_rows": "minibatch", "gplasc.memory_batch": 5})

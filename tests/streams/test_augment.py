@@ -529,10 +529,13 @@ def test_mistakes_are_named() -> None:
         replay(20, MEAN, STD, padding=2)(pictures(1, 3, 8, 8), seeded())
 
 
-def test_deviations_name_the_constants_that_are_used() -> None:
-    """What is written about CIFAR-10's normalization is what the stream declares, and differs from the others'."""
-    (text,) = (line for line in DEVIATIONS if "CIFAR-10" in line)
-    info = next(info for info in list_streams() if info.name == "seq-cifar10")
-    ours, theirs = (tuple(map(float, group.split(", "))) for group in re.findall(r"\(([\d., ]+)\)", text))
-    assert ours == info.std
-    assert theirs != info.std
+@pytest.mark.parametrize("name", ["CIFAR-10", "CIFAR-100"])
+def test_deviations_name_the_constants_that_are_used(name: str) -> None:
+    """What is written about CIFAR's normalization is what the stream declares, and differs from the others'."""
+    (text,) = (line for line in DEVIATIONS if line.startswith(f"{name} "))
+    info = next(info for info in list_streams() if info.name == f"seq-{name.lower().replace('-', '')}")
+    found = [tuple(map(float, group.split(", "))) for group in re.findall(r"\(([\d., ]+)\)", text)]
+    ours, theirs = found[: len(found) // 2], found[len(found) // 2 :]
+    assert ours == [info.mean, info.std][-len(ours) :]
+    assert all(group not in (info.mean, info.std) for group in theirs)
+    assert theirs

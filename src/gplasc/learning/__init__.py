@@ -4,6 +4,7 @@ from gplasc.learning.batch import AugmentationKind, Batch, Head, ImageFormat, Pa
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.learner import Callback, Learner
+from gplasc.learning.optimizer import ModuleRate
 
 __all__ = [
     "AugmentationKind",
@@ -15,6 +16,7 @@ __all__ = [
     "ImageFormat",
     "Learner",
     "Method",
+    "ModuleRate",
     "Part",
     "Plugin",
     "PoolKind",

@@ -77,9 +77,13 @@ class Context:
         self.modules, self.network = modules, _network_of(modules)
 
     def keep_previous(self) -> None:
-        """Keep a frozen copy of everything trainable, in the mode the method wants."""
+        """Keep a frozen copy of everything trainable, in the mode the method wants.
+
+        Beside a method that does not need it, that is training mode, in which the network itself runs: outputs of equal
+        weights on the same part are then equal.
+        """
         self.previous_modules = copy.deepcopy(self.modules).requires_grad_(False)
-        self.previous_modules.train((self.method.teacher or "eval") == "train")
+        self.previous_modules.train(self.method.teacher != "eval")
         self.previous = _network_of(self.previous_modules)
         self.previous_num_classes = self.num_classes
 

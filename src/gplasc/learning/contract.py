@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from gplasc.config import Settings
 from gplasc.learning.batch import AugmentationKind, Batch, Head, Part, PoolKind
 from gplasc.learning.context import Context
+from gplasc.learning.optimizer import ModuleRate
 from gplasc.models import Network, Outputs
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
@@ -41,7 +42,7 @@ class Component(Generic[SettingsType]):
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Make room in your own modules for ``num_classes`` classes; called when unannounced classes arrive."""
 
-    def learning_rates(self) -> dict[str, float]:
+    def learning_rates(self) -> dict[str, ModuleRate]:
         """Return learning rates of your own modules, by name, where they differ from the network's."""
         return {}
 

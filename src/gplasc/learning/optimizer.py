@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -11,8 +12,18 @@ from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
 
 
+@dataclass(frozen=True)
+class ModuleRate:
+    """The learning rate of one module."""
+
+    lr: float
+    """The base learning rate, in place of ``train.lr``."""
+    warmup_from: float | None = None
+    """Where its warm-up starts; None: at ``train.warmup_from``."""
+
+
 def new_optimizer(
-    modules: nn.ModuleDict, train: Train, learning_rates: Mapping[str, float]
+    modules: nn.ModuleDict, train: Train, learning_rates: Mapping[str, ModuleRate]
 ) -> torch.optim.SGD:
     """Return SGD over all modules.
 
@@ -21,10 +32,12 @@ def new_optimizer(
         train: Learning rate, momentum and weight decay.
         learning_rates: Learning rates of single modules that differ from ``train.lr``.
     """
-    groups = [
-        {"params": list(module.parameters()), "base_lr": learning_rates.get(name, train.lr)}
-        for name, module in modules.items()
-    ]
+    groups = []
+    for name, module in modules.items():
+        rate = learning_rates.get(name, ModuleRate(train.lr))
+        groups.append(
+            {"params": list(module.parameters()), "base_lr": rate.lr, "warmup_from": rate.warmup_from}
+        )
     return torch.optim.SGD(
         groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
     )
@@ -35,7 +48,9 @@ def set_learning_rate(
 ) -> float:
     """Set the learning rate of every group, see `learning_rate`, and return that of the network."""
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate(train, group["base_lr"], epoch, epochs, part)
+        group["lr"] = learning_rate(
+            train, group["base_lr"], epoch, epochs, part, warmup_from=group["warmup_from"]
+        )
     return float(optimizer.param_groups[0]["lr"])
 
 

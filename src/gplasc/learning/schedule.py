@@ -19,12 +19,16 @@ def epochs_of(train: Train, task: int) -> int:
     return (train.first_epochs or train.epochs) if task == 0 else train.epochs
 
 
-def learning_rate(train: Train, lr: float, epoch: int, epochs: int, part: float) -> float:
+def learning_rate(
+    train: Train, lr: float, epoch: int, epochs: int, part: float, *, warmup_from: float | None = None
+) -> float:
     """Return the learning rate at a position in the training of one task.
 
     Warm-up is linear, step by step, toward the schedule's value at the end of the warm-up, which takes at most half
-    of the epochs. The cosine changes once an epoch and counts epochs from 1, as in the code of SupCon and Co2L.
-    "multistep" multiplies by ``lr_decay`` once for every milestone that is over, as torch's ``MultiStepLR`` does.
+    of the epochs. With ``train.warmup_target`` "epochs" that value is the one of a task of ``train.epochs`` epochs,
+    also in a first task with more of them, as in the code of Co2L and CCLIS. The cosine changes once an epoch and
+    counts epochs from 1, as in the code of SupCon and Co2L. "multistep" multiplies by ``lr_decay`` once for every
+    milestone that is over, as torch's ``MultiStepLR`` does.
 
     Args:
         train: The settings of the schedule.
@@ -32,14 +36,16 @@ def learning_rate(train: Train, lr: float, epoch: int, epochs: int, part: float)
         epoch: The number of epochs that are over.
         epochs: The number of epochs of this task.
         part: The part of the present epoch that is over, in [0, 1).
+        warmup_from: Where the warm-up starts; default: at ``train.warmup_from``.
 
     Returns:
         The learning rate.
     """
     warm = min(train.warmup_epochs, epochs // 2)
     if epoch < warm:
-        target = _scheduled(train, lr, warm, epochs)
-        start = min(train.warmup_from, target)
+        target_epochs = train.epochs if train.warmup_target == "epochs" else epochs
+        target = _scheduled(train, lr, min(warm, target_epochs // 2), target_epochs)
+        start = min(train.warmup_from if warmup_from is None else warmup_from, target)
         return start + (target - start) * (epoch + part) / warm
     return _scheduled(train, lr, epoch + 1, epochs)
 

@@ -99,7 +99,7 @@ def prototype_relation_distillation(
         student: Unit rows of shape (N, D).
         teacher: Unit rows of the same samples, shape (N, E).
         student_prototypes: Unit rows of the C previous classes, shape (C, D).
-        teacher_prototypes: Unit rows of the same classes, shape (C, E).
+        teacher_prototypes: Rows of the same classes, shape (C, E); their length counts.
         student_temperature: Divides the cosines of the student.
         teacher_temperature: Divides the cosines of the teacher.
         reduction: "mean" over rows, "sum", or "none" for shape (N,).
@@ -127,7 +127,7 @@ def prototype_relation_distillation(
                 f"{prototypes.shape[1]}."
             )
         _inputs.require_unit_rows("prototype_relation_distillation", side, z)
-        _inputs.require_unit_rows("prototype_relation_distillation", f"{side}_prototypes", prototypes)
+    _inputs.require_unit_rows("prototype_relation_distillation", "student_prototypes", student_prototypes)
     with _inputs.full_precision(student):
         similarity = _inputs.promote(student) @ _inputs.promote(student_prototypes).T / student_temperature
         if similarity.shape[1] == 0:

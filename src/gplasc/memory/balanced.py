@@ -24,17 +24,16 @@ def _old_quotas(num_old_tasks: int, capacity: int, num_classes: int, generator: 
     return [whole + int(up) for up in extra]
 
 
-def _new_quotas(rest: int, num_classes: int) -> list[int]:
-    """Divide the rest of the memory among the classes of the task just learned; the sum is exact.
+def _new_quota(rest: int, num_classes: int, generator: torch.Generator) -> int:
+    """Return the first class's share of the rest of the memory, which ``num_classes`` classes divide among them.
 
-    >>> _new_quotas(100, 3)
-    [33, 33, 34]
+    A fraction of a row is rounded up with the probability of the fraction. Called with what is left and the classes
+    that are left, the quotas add up to the rest.
     """
-    quotas = []
-    for remaining in range(num_classes, 0, -1):
-        quotas.append(rest // remaining)
-        rest -= quotas[-1]
-    return quotas
+    whole, fraction = divmod(rest, num_classes)
+    if fraction == 0:
+        return whole
+    return whole + int(torch.rand((), generator=generator, dtype=torch.float64) < fraction / num_classes)
 
 
 def random_choice(generator: torch.Generator) -> Choose:
@@ -86,7 +85,7 @@ def balanced_update(
     taken = [torch.zeros(0, dtype=torch.long)]
     rest = memory.capacity - len(old)
     for position, label in enumerate(new_classes):
-        quota = _new_quotas(rest, len(new_classes) - position)[0]
+        quota = _new_quota(rest, len(new_classes) - position, generator)
         taken.append(choose_new((y == label).nonzero().flatten(), quota))
         rest -= len(taken[-1])
     return old, torch.cat(taken)

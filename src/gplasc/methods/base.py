@@ -16,6 +16,13 @@ from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
 from gplasc.models import Outputs
 
+WARMUP_TARGET = (
+    "train.warmup_target: at paper scale the first task's warm-up ends at the learning rate that the schedule of the "
+    "later tasks, which have fewer epochs, has there, as in the official code; at the other scales, where the later "
+    "tasks have hardly more epochs than the warm-up, at that of the task's own schedule"
+)
+"""What Co2L and CCLIS say about the warm-up in their `DEVIATIONS`."""
+
 
 class ContrastiveSettings(Settings):
     """Settings of the contrastive term."""

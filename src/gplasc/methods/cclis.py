@@ -8,12 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.learning import Batch, Context, Part, PoolKind
+from gplasc.learning import Batch, Context, ModuleRate, Part, PoolKind
 from gplasc.losses import prototype_relation_distillation
 from gplasc.losses.prototype import prototype_contrast
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
-from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
+from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Network, Outputs, Prototypes
 
 
@@ -25,6 +25,7 @@ class CCLISSettings(ContrastiveSettings):
     teacher_temperature: float = Field(0.1, gt=0)
     distill_weight: float = Field(0.6, ge=0)
     prototype_lr: float = Field(0.01, gt=0)
+    prototype_warmup_from: float = Field(0.001, ge=0, description="where the warm-up of prototype_lr starts")
     score_passes: int = Field(
         5, gt=0, description="augmented passes over the samples when importances are estimated"
     )
@@ -41,6 +42,9 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         "a task every negative is reweighted; true imitates it",
         "a sample's own class does not enter its score; in the official code the last pass leaks with weight 1/5",
         "teacher_temperature=0.1 is that of the published command; the official default is 0.01",
+        "prototypes are normalized at the beginning of a step alone, as in the official code: the scores and the "
+        "previous model use them as the last step left them, not quite of unit length",
+        WARMUP_TARGET,
     )
     views: ClassVar[int] = 1
     pool: ClassVar[PoolKind] = "split"
@@ -57,13 +61,11 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
 
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Add prototypes of classes that were not announced."""
-        prototypes = ctx.modules["prototypes"]
-        assert isinstance(prototypes, Prototypes)
-        prototypes.grow(num_classes, generator=ctx.random["weights.growth"])
+        _prototypes(ctx.modules).grow(num_classes, generator=ctx.random["weights.growth"])
 
-    def learning_rates(self) -> dict[str, float]:
-        """Return the prototypes' own learning rate."""
-        return {"prototypes": self.settings.prototype_lr}
+    def learning_rates(self) -> dict[str, ModuleRate]:
+        """Return the prototypes' own learning rate and the start of its warm-up."""
+        return {"prototypes": ModuleRate(self.settings.prototype_lr, self.settings.prototype_warmup_from)}
 
     def parts(self, batch: Batch, ctx: Context) -> list[Part]:
         """Return one view, with each sample's probability of having been drawn inside its class."""
@@ -78,7 +80,9 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return the prototype contrast and, from the second task on, the prototype-relation distillation."""
         part, z = parts[0], outs[0].projection
-        prototypes = _unit_prototypes(ctx.modules)
+        module = _prototypes(ctx.modules)
+        module.normalize_()
+        prototypes = module.weight
         terms = {
             "contrast": prototype_contrast(
                 z,
@@ -95,7 +99,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
                 z,
                 ctx.previous_outputs(part).projection,
                 prototypes[:past],
-                _unit_prototypes(ctx.previous_modules)[:past],
+                _prototypes(ctx.previous_modules).weight[:past],
                 student_temperature=self.settings.student_temperature,
                 teacher_temperature=self.settings.teacher_temperature,
             )
@@ -114,7 +118,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         """Score all samples at hand and draw the memory by score, inside Co2L's quotas."""
         scores = torch.zeros(len(ctx.pool), dtype=torch.float64)
         with torch.no_grad():
-            prototypes = _unit_prototypes(ctx.modules)[: len(ctx.seen)].float()
+            prototypes = _prototypes(ctx.modules).weight[: len(ctx.seen)].float()
             for _ in range(self.settings.score_passes):
                 found = ctx.embed(ctx.pool, "contrastive", generator=ctx.random["memory"])
                 similarity = torch.cat([(out.projection.float() @ prototypes.T).cpu() for out in found])
@@ -133,8 +137,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         ctx.remember(old, new, probability=torch.cat([remembered[old], current[new]]))
 
 
-def _unit_prototypes(modules: nn.ModuleDict) -> Tensor:
+def _prototypes(modules: nn.ModuleDict) -> Prototypes:
     prototypes = modules["prototypes"]
     assert isinstance(prototypes, Prototypes)
-    prototypes.normalize_()
-    return prototypes.weight
+    return prototypes

@@ -10,7 +10,7 @@ from torch import Tensor
 from gplasc.config import Settings
 from gplasc.learning import Context, Part
 from gplasc.losses import relation_distillation, supcon
-from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
+from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Outputs
 
 
@@ -40,6 +40,7 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
         "the row maximum in the distillation is handled by log-softmax, not by the official explicit quotient: "
         "equal up to rounding",
         "the last probe epoch is reported, never the best one on the test split",
+        WARMUP_TARGET,
     )
 
     @property

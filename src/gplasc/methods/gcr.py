@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -33,6 +33,11 @@ class GCRSettings(ReplaySettings):
     ridge: float = Field(
         0.5, ge=0, description="spreads the weights; relative to a gradient's mean squared length"
     )
+    selection: Literal["gradient", "random"] = Field(
+        "gradient",
+        description="how a coreset is chosen; random: with equal chances, weights unchanged (ablation)",
+    )
+    weighted: bool = Field(True, description="false: all weights are 1 (ablation)")
 
 
 class GCR(ReplayMethod[GCRSettings]):
@@ -128,9 +133,17 @@ class GCR(ReplayMethod[GCRSettings]):
         return rows[gone]
 
     def _select(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
-        """Choose a coreset of rows by the gradients that the replay terms have at the present model."""
+        """Choose a coreset of rows, and its weights."""
         if len(rows["y"]) <= budget:
             return torch.arange(len(rows["y"])), rows["weight"]
+        if self.settings.selection == "random":
+            index = torch.randperm(len(rows["y"]), generator=ctx.random["memory"])[:budget]
+            return index, rows["weight"][index]
+        index, weights = self._match_gradients(ctx, rows, budget)
+        return index, weights if self.settings.weighted else torch.ones_like(weights)
+
+    def _match_gradients(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
+        """Choose by the gradients that the replay terms have at the present model."""
         logits, features = _outputs(ctx, rows)
         errors = self.settings.beta * (logits.softmax(1) - F.one_hot(rows["y"], logits.shape[1]))
         distance = (logits - rows["logits"]).nan_to_num(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from gplasc.config import Settings
@@ -17,10 +18,22 @@ from gplasc.models import Outputs
 from gplasc.streams import Samples
 
 
-class ICaRL(ClassifierMethod[Settings]):
+class ICaRLSettings(Settings):
+    """Settings of iCaRL."""
+
+    bce_over: Literal["seen", "all"] = Field(
+        "seen", description="the outputs that the loss averages over: those of the classes seen, or all"
+    )
+
+
+class ICaRL(ClassifierMethod[ICaRLSettings]):
     """The classifier only shapes the features; classes are told apart by the means of what is remembered of them."""
 
+    Settings = ICaRLSettings
     DEVIATIONS = (
+        "bce_over='seen': the loss averages over the classes seen, as in the version of Mammoth whose list has the "
+        "learning rates of the presets; its present code averages over all outputs ('all'), which divides the first "
+        "gradients of five equal tasks by five, and names a learning rate of 2 for CIFAR-100",
         "exemplars are chosen and compared by features of unit length, and the mean of a class is taken over each "
         "exemplar and its mirror image (where images may be mirrored at all): as in the paper's own code",
         "the published DER, GCR and CCLIS tables quote an iCaRL that was later found to be faulty; a correct one is "
@@ -36,9 +49,11 @@ class ICaRL(ClassifierMethod[Settings]):
         return "eval"
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
-        """Return the binary cross-entropy over all classes seen."""
+        """Return the binary cross-entropy; the target of a class not yet seen is 0."""
         previous = None if ctx.previous is None else ctx.previous_outputs(parts[0]).logits
-        logits = outs[0].logits[:, : len(ctx.seen)]
+        logits = outs[0].logits
+        if self.settings.bce_over == "seen":
+            logits = logits[:, : len(ctx.seen)]
         return {"bce": binary_distillation(logits, parts[0].y, previous, ctx.task.classes.start)}
 
     def predictor(self, ctx: Context) -> nn.Module:

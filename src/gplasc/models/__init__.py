@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast, get_args
+from functools import partial
+from typing import Protocol, cast, get_args
 
 import torch
 
 from gplasc.models.encoder import Encoder, Features
 from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
+from gplasc.models.initialize import Initialization
 from gplasc.models.network import Network, Outputs
 from gplasc.models.resnet import ResNet18, Stem, resnet18
 from gplasc.models.small import SmallConv, small_conv
@@ -17,6 +18,7 @@ from gplasc.models.statistics import steady_statistics
 __all__ = [
     "Encoder",
     "Features",
+    "Initialization",
     "LinearClassifier",
     "Network",
     "Outputs",
@@ -32,19 +34,25 @@ __all__ = [
     "steady_statistics",
 ]
 
-_Builder = Callable[[int, int | None, Features, torch.Generator | None], Encoder]
 
-_BUILDERS: dict[str, _Builder] = {
-    "resnet18": lambda channels, width, features, generator: resnet18(
-        in_channels=channels, width=width or 64, stem="cifar", features=features, generator=generator
-    ),
-    "resnet18-imagenet": lambda channels, width, features, generator: resnet18(
-        in_channels=channels, width=width or 64, stem="imagenet", features=features, generator=generator
-    ),
-    "small": lambda channels, width, features, generator: small_conv(
-        in_channels=channels, width=width or 32, features=features, generator=generator
-    ),
+class _Builder(Protocol):
+    def __call__(
+        self,
+        *,
+        in_channels: int,
+        width: int,
+        features: Features,
+        generator: torch.Generator | None,
+        initialization: Initialization,
+    ) -> Encoder: ...
+
+
+_BUILDERS: dict[str, tuple[_Builder, int]] = {
+    "resnet18": (resnet18, 64),
+    "resnet18-imagenet": (partial(resnet18, stem="imagenet"), 64),
+    "small": (small_conv, 32),
 }
+"""The function that builds an encoder, and its default width."""
 
 
 def list_encoders() -> list[str]:
@@ -59,11 +67,13 @@ def build_encoder(
     width: int | None = None,
     features: str = "relu",
     generator: torch.Generator | None = None,
+    initialization: Initialization = "kaiming",
 ) -> Encoder:
     """An encoder by its name: "resnet18", "resnet18-imagenet" (for 224 px) or "small" (8 to 28 px).
 
     width: channels of the first stage; None is the encoder's own default (64, 64, 32).
     features: "relu" (as published) or "signed". generator: where the starting weights come from.
+    initialization: "kaiming" or "pytorch", see `Initialization`.
 
     >>> build_encoder("small", in_channels=1).feature_dim
     128
@@ -74,4 +84,11 @@ def build_encoder(
         raise ValueError(f"width is {width}; it must be a positive number of channels")
     if features not in get_args(Features):
         raise ValueError(f"features is {features!r}; choose one of {', '.join(get_args(Features))}")
-    return _BUILDERS[name](in_channels, width, cast(Features, features), generator)
+    build, default_width = _BUILDERS[name]
+    return build(
+        in_channels=in_channels,
+        width=width or default_width,
+        features=cast(Features, features),
+        generator=generator,
+        initialization=initialization,
+    )

@@ -59,7 +59,7 @@ class Prototypes(nn.Module):
     def __init__(self, num_classes: int, dim: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_classes, dim))
-        nn.init.normal_(self.weight, generator=generator)
+        nn.init.uniform_(self.weight, -1, 1, generator=generator)  # up to its length, as in nn.Linear
         self.normalize_()
 
     def grow(self, num_classes: int, *, generator: torch.Generator | None = None) -> None:

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import nn
 
+Initialization = Literal["kaiming", "pytorch"]
+"""Of convolutions: Kaiming normal by fan-out, as in the ResNets of SupContrast, Co2L and CCLIS; or PyTorch's default,
+as in Mammoth."""
 
-def initialize(module: nn.Module, generator: torch.Generator | None = None) -> None:
+
+def initialize(
+    module: nn.Module, generator: torch.Generator | None = None, initialization: Initialization = "kaiming"
+) -> None:
     """Initialize all convolution, linear and BatchNorm layers of a module in place.
 
-    Convolutions: Kaiming normal with fan-out, as in the ResNets of Co2L. Linear layers: PyTorch's default, uniform in
-    +-1 / sqrt(in_features). BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal
-    generators give equal networks.
+    Convolutions: see `Initialization`. Linear layers: PyTorch's default, uniform in +-1 / sqrt(in_features).
+    BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal generators give equal networks.
 
     Args:
         module: The module.
         generator: The generator. Default: PyTorch's global one.
+        initialization: Of the convolutions.
     """
     for layer in module.modules():
-        if isinstance(layer, nn.Conv2d):
+        if isinstance(layer, nn.Conv2d) and initialization == "kaiming":
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
         elif isinstance(layer, nn.BatchNorm2d):
             nn.init.ones_(layer.weight)
             nn.init.zeros_(layer.bias)
-        elif isinstance(layer, nn.Linear):
-            bound = 1 / math.sqrt(layer.in_features)
+        elif isinstance(layer, nn.Linear | nn.Conv2d):
+            bound = 1 / math.sqrt(layer.weight[0].numel())  # the fan-in
             nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
             if layer.bias is not None:
                 nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

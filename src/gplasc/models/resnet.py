@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gplasc.models.encoder import Encoder, Features, check_encoder_settings
-from gplasc.models.initialize import initialize
+from gplasc.models.initialize import Initialization, initialize
 
 Stem = Literal["cifar", "imagenet"]
 
@@ -68,6 +68,7 @@ class ResNet18(Encoder):
         features: Features = "relu",
         in_channels: int = 3,
         generator: torch.Generator | None = None,
+        initialization: Initialization = "kaiming",
     ) -> None:
         super().__init__()
         check_encoder_settings(width=width, in_channels=in_channels, features=features)
@@ -104,7 +105,7 @@ class ResNet18(Encoder):
                 )
                 channels_in = channels
         self.blocks = nn.Sequential(*blocks)
-        initialize(self, generator)
+        initialize(self, generator, initialization)
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
@@ -120,6 +121,7 @@ def resnet18(
     features: Features = "relu",
     in_channels: int = 3,
     generator: torch.Generator | None = None,
+    initialization: Initialization = "kaiming",
 ) -> ResNet18:
     """Return a ResNet-18 encoder with 8 * width features.
 
@@ -130,6 +132,7 @@ def resnet18(
             cosines between features can be negative).
         in_channels: The number of channels of the images.
         generator: The generator of the weights. Default: PyTorch's global one.
+        initialization: "kaiming" or "pytorch", see `Initialization`.
 
     Returns:
         The encoder.
@@ -140,4 +143,11 @@ def resnet18(
     >>> sum(p.numel() for p in resnet18().parameters())
     11168832
     """
-    return ResNet18(width=width, stem=stem, features=features, in_channels=in_channels, generator=generator)
+    return ResNet18(
+        width=width,
+        stem=stem,
+        features=features,
+        in_channels=in_channels,
+        generator=generator,
+        initialization=initialization,
+    )

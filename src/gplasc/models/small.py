@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.models.encoder import Encoder, Features, check_encoder_settings
-from gplasc.models.initialize import initialize
+from gplasc.models.initialize import Initialization, initialize
 
 
 class SmallConv(Encoder):
@@ -20,6 +20,7 @@ class SmallConv(Encoder):
         features: Features = "relu",
         feature_dim: int = 128,
         generator: torch.Generator | None = None,
+        initialization: Initialization = "kaiming",
     ) -> None:
         super().__init__()
         check_encoder_settings(width=width, in_channels=in_channels, features=features)
@@ -39,7 +40,7 @@ class SmallConv(Encoder):
             if index < 2 or features == "relu":
                 layers.append(nn.ReLU(inplace=True))
         self.layers = nn.Sequential(*layers)
-        initialize(self, generator)
+        initialize(self, generator, initialization)
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
@@ -55,6 +56,7 @@ def small_conv(
     features: Features = "relu",
     feature_dim: int = 128,
     generator: torch.Generator | None = None,
+    initialization: Initialization = "kaiming",
 ) -> SmallConv:
     """Return a small encoder for images of about 8 to 28 pixels.
 
@@ -64,6 +66,7 @@ def small_conv(
         features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
         feature_dim: The number of features.
         generator: The generator of the weights. Default: PyTorch's global one.
+        initialization: "kaiming" or "pytorch", see `Initialization`.
 
     Returns:
         The encoder.
@@ -77,4 +80,5 @@ def small_conv(
         features=features,
         feature_dim=feature_dim,
         generator=generator,
+        initialization=initialization,
     )

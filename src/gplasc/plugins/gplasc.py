@@ -82,6 +82,11 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         "paper leaves the reductions open",
         "position_target='auto': with signed features the target has the length that fits the threshold, so that range "
         "and position can both vanish; with pooled ReLU features it is the paper's unit vertex",
+        "the center of a task is the mean of its class means, not of its rows as in the paper's definition: the two "
+        "are equal in a batch with as many rows of each class",
+        "the previous model runs in the mode that the method wants; beside a method that needs none, in training mode "
+        "like the network itself, so that equal weights have no distance. With a mode of 'eval' (iCaRL, CCLIS) they "
+        "have one, because the network normalizes with batch statistics",
         "beside a method without projection head, one is added, and SupCon sees two views of the current samples; they "
         "leave BatchNorm's running statistics alone, which would otherwise describe strongly augmented images",
     )

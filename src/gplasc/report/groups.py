@@ -344,10 +344,8 @@ def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]
     for record in records:
         try:
             check_record(record)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            skipped.append(
-                f"the record of the run {record['run_id']} lacks what the report needs; run it again"
-            )
+        except UserError as error:
+            skipped.append(str(error))
         else:
             found.append(record)
     return found, skipped

@@ -34,6 +34,8 @@ DEVIATIONS = (
     "values are not rounded to 256 steps between the operations",
     "CIFAR-10 is normalized with its standard deviation over all pixels (0.2470, 0.2435, 0.2615), as in Mammoth; "
     "the code of SupContrast, Co2L and CCLIS divides by (0.2023, 0.1994, 0.2010), the mean of the images' own",
+    "CIFAR-100 is normalized with mean (0.5071, 0.4867, 0.4408) and standard deviation (0.2675, 0.2565, 0.2761), as in "
+    "SupContrast and Mammoth; the code of CCLIS has (0.5153, 0.4961, 0.4497) and (0.2608, 0.2551, 0.2779)",
 )
 """Where augmentation departs from torchvision's transforms, on which the code of SupContrast, Co2L and CCLIS
 is built, and from the constants of that code."""
