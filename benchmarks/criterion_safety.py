@@ -27,17 +27,18 @@ STREAMS = {
     "synthetic": "synthetic:tasks=5,classes=2,size=12,channels=3,train=60,test=50",
     "seq-fashion": "seq-fashion",
 }
+PAPER = {"lambda_range": 1.0, "lambda_position": 1.0, "lambda_distill": 1.0}
 VARIANTS: dict[str, dict[str, object]] = {
     "default": {},
-    "published": {"frame": "simplex", "position_target": "unit", "lambda_position": 1.0},
-    "simplex": {"frame": "simplex", "lambda_position": 1.0},
-    "simplex, position 0.1": {"frame": "simplex"},
-    "nonnegative": {"frame": "nonnegative", "lambda_position": 1.0},
-    "orthonormal": {"frame": "orthonormal"},
-    "default, no position": {"lambda_position": 0.0},
-    "default, distill 0.1": {"lambda_distill": 0.1},
+    "published": {"frame": "simplex", "position_target": "unit", **PAPER},
+    "simplex": {"frame": "simplex", **PAPER},
+    "nonnegative": {"frame": "nonnegative", **PAPER},
+    "orthonormal": {"frame": "orthonormal", **PAPER},
+    "range only": {"lambda_position": 0.0, "lambda_distill": 0.0},
+    "position only": {"lambda_range": 0.0, "lambda_distill": 0.0},
+    "distill only, weight 1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1.0},
 }
-FEATURES, MEMORY, BATCH = 64, 50, 64
+FEATURES, MEMORY, BATCH = 64, 50, 32
 
 Tasks = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 
@@ -66,7 +67,8 @@ def build_encoder(channels: int, *, signed: bool, norm: bool) -> nn.Sequential:
         ]
         if outputs < FEATURES or not signed:
             layers.append(nn.ReLU())
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    encoder = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in the stubs
 
 
 def train(

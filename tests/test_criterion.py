@@ -47,6 +47,7 @@ def test_forms_targets_and_reductions_reach_the_functions(form, target):
         8,
         margin=0.3,
         lambda_position=1.0,
+        lambda_distill=1.0,
         num_classes=2,
         range_form=form,
         range_reduction="mean_active",
@@ -71,6 +72,7 @@ def test_distillations_are_summed_with_their_weights():
     criterion = GPLASC(
         3,
         8,
+        lambda_distill=1.0,
         num_classes=2,
         distillation=weights,
         student_temperature=0.3,
