@@ -14,7 +14,8 @@ from typing import Any
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.wording import file_name
-from gplasc.results.aggregate import Difference, Spread, load_records, paired_difference, spread
+from gplasc.results.aggregate import Difference, Spread, paired_difference, spread
+from gplasc.results.record import read_record
 
 METRICS = {
     "final_accuracy": "final accuracy",
@@ -345,7 +346,7 @@ def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]
     skipped = []
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob("record.json"))):
         try:
-            (record,) = load_records([path.parent])
+            record = read_record(path.parent) or {}
             check_record(record)
             found[record["run_id"]] = record
         except (UserError, KeyError, TypeError, ValueError, AttributeError) as error:
