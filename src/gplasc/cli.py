@@ -110,6 +110,8 @@ class _Run(_Settings):
     """No progress."""
     forget_memory: bool = False
     """Do not keep the memory of the finished run, which is needed to learn further tasks."""
+    restart: bool = False
+    """Discard what this run has saved so far, its record included, and start over."""
     dry_run: bool = False
     """Only say what the run would cost."""
 
@@ -144,6 +146,7 @@ class _Run(_Settings):
                 save_steps=self.save_steps,
                 tensorboard=self.tensorboard,
                 keep_memory=not self.forget_memory,
+                restart=self.restart,
             )
         except Interrupted:
             print(_INTERRUPTED, file=sys.stderr)
@@ -444,8 +447,9 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
+        reason = str(error).partition("\n")[0][:300]
         print(
-            f"gplasc: unexpected {type(error).__name__}: {error} (the trace is in {_save_trace()}; "
+            f"gplasc: unexpected {type(error).__name__}: {reason} (the trace is in {_save_trace()}; "
             "please report it)",
             file=sys.stderr,
         )

@@ -166,7 +166,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"the settings file {path} does not exist; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"the settings file {path} cannot be read as TOML: {error}") from None
     values: dict[str, Any] = {}
     for name, value in tree.items():
@@ -195,7 +195,7 @@ def parse_value(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import numbers
 import operator
 import sys
 import warnings
@@ -177,7 +178,9 @@ class GPLASC(nn.Module):
         self.teacher_temperature = teacher_temperature
         self.check_features = check_features
         self.seed = seed
-        for name in ("lambda_range", "lambda_position", "lambda_distill"):
+        for name in ("margin", "lambda_range", "lambda_position", "lambda_distill"):
+            if not isinstance(getattr(self, name), numbers.Real):
+                raise TypeError(f"{name} must be a number, got {getattr(self, name)!r}.")
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
         _inputs.require_choice("frame", frame, get_args(Frame))

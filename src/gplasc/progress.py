@@ -106,11 +106,13 @@ class Live:
 
     def __init__(self) -> None:
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        self._escape = escape
         console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("{task.fields[title]}", style="bold"),
+            TextColumn("{task.fields[title]}", style="bold", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[state]}"),
@@ -122,7 +124,7 @@ class Live:
 
     def show(self, moment: Moment) -> None:
         """Move the bar."""
-        terms = " ".join(f"{name} [cyan]{value:.3f}[/]" for name, value in moment.terms.items())
+        terms = " ".join(f"{self._escape(name)} [cyan]{value:.3f}[/]" for name, value in moment.terms.items())
         self._progress.update(
             self._bar,
             completed=moment.done,
@@ -138,7 +140,7 @@ class Live:
 
     def phase(self, name: str) -> None:
         """Name the phase beside the bar."""
-        self._progress.update(self._bar, state=f"[dim]{name} …[/]")
+        self._progress.update(self._bar, state=f"[dim]{self._escape(name)} …[/]")
 
     def close(self) -> None:
         """Remove the bar."""

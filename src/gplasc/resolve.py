@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -55,7 +56,7 @@ def resolve(
     Raises:
         UserError: If a name or a value is not allowed.
     """
-    plugins = _check_names(method, plugins, scale)
+    plugins = _check_names(stream, method, plugins, scale)
     names = section_names(method, plugins)
     kinds = [find_method(method).Settings, *(find_plugin(name).Settings for name in plugins)]
     owners = dict(zip(names, kinds, strict=True))
@@ -151,7 +152,9 @@ def _with_data(resolved: Resolved, digest: str) -> Resolved:
     return resolved.model_copy(update={"config": resolved.config.model_copy(update={"identity": identity})})
 
 
-def _check_names(method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:
+def _check_names(stream: str, method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:
+    if not isinstance(stream, str):
+        raise UserError(f"stream is {stream!r}; give a name (see `gplasc list`), folder:PATH or npz:PATH")
     if not isinstance(method, str):
         raise UserError(f"method is {method!r}; give a name (see `gplasc list`) or the path of a Python file")
     if isinstance(plugins, str):
@@ -172,6 +175,15 @@ def _check_names(method: str, plugins: Iterable[str], scale: str) -> tuple[str, 
 def _check_values(config: Config) -> None:
     if config.data.evaluate_on == "validation" and config.data.validation == 0:
         raise UserError("data.evaluate_on is 'validation' but data.validation is 0; give a share such as 0.1")
+    if config.train.schedule == "multistep" and not config.train.milestones:
+        raise UserError(
+            "train.schedule is 'multistep' but train.milestones is empty; give epochs such as train.milestones=[35,45]"
+        )
+    if config.train.batch < 2 and find_method(config.method).pool == "split":
+        raise UserError(
+            f"train.batch is {config.train.batch}, but a batch of {config.title} holds samples of the task and "
+            "of the memory; give 2 or more"
+        )
     if config.model.encoder not in list_encoders():
         name = config.model.encoder
         raise UserError(f"there is no encoder '{name}'; {nearest(name, list_encoders())}")
@@ -188,7 +200,8 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
                 f"the setting {name} has no default; give it a value with --set {name}=VALUE"
             ) from None
         message = problem["msg"][0].lower() + problem["msg"][1:]
-        raise UserError(f"the setting {name} was given as {problem['input']!r}: {message}") from None
+        given = reprlib.repr(problem["input"])
+        raise UserError(f"the setting {name} was given as {given}: {message}") from None
 
 
 def _full_name(name: str, known: set[str]) -> str:
@@ -203,7 +216,12 @@ def _full_name(name: str, known: set[str]) -> str:
     usual = f"{section}{dot}{_SYNONYMS.get(last, last)}"
     if usual != name:
         raise UserError(f"there is no setting '{name}' here; did you mean '{_full_name(usual, known)}'?")
-    short = {full.rpartition(".")[2] for full in known}
-    raise UserError(
-        f"there is no setting '{name}' here; {nearest(name, known if '.' in name else short | known)}"
-    )
+    if name in ("stream", "method", "plugins", "buffer", "seed", "scale"):
+        option = name.removesuffix("s") if name == "plugins" else name
+        raise UserError(
+            f"'{name}' is not among the settings by name; give it as --{option}, or {name}= in Python"
+        )
+    hint = nearest(name, known if "." in name else {full.rpartition(".")[2] for full in known} | known)
+    if hint.startswith("allowed"):
+        hint = "see `gplasc show` for those there are"
+    raise UserError(f"there is no setting '{name}' here; {hint}")

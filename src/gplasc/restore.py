@@ -67,9 +67,7 @@ def restore(
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise UserError(
-            f"the weights {path} cannot be read ({error}); delete {folder} to run again"
-        ) from None
+        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
     stream = stream or open_configured_stream(Resolved(config=config, sources=record["sources"]), data_dir)
     learner = build_learner(config, stream, device=check_device(device))
     modules = learner.ctx.modules
@@ -80,7 +78,7 @@ def restore(
         raise UserError(f"the weights {path} do not belong to the settings of its record; delete {folder}")
     modules.load_state_dict(own, strict=False)
     if digest(modules.state_dict()) != record["weights_sha256"]:
-        raise UserError(f"the weights {path} are not those of its record; delete {folder} to run again")
+        raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
     modules.eval()
     ctx = learner.ctx
     ctx.classes_per_task = list(stream.classes_per_task)

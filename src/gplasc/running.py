@@ -16,7 +16,7 @@ import gplasc
 from gplasc.build import build_learner
 from gplasc.config import Config, Scale
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
+from gplasc.files import remove_leftovers, write_atomic
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import (
     Checkpoint,
@@ -37,6 +37,7 @@ from gplasc.resolve import Resolved, identify, resolve
 from gplasc.results.folder import SETTINGS, STATE, TERMS, WEIGHTS, held
 from gplasc.results.record import FORMAT, RECORD, environment, read_record, square, with_metrics, write_record
 from gplasc.streams import Stream, open_stream
+from gplasc.streams.catalog import stream_name
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def run(
     encoder: Encoder | None = None,
     callbacks: Sequence[Callback] = (),
     keep_memory: bool = True,
+    restart: bool = False,
     quiet: bool = False,
     **settings: Any,
 ) -> Result:
@@ -99,6 +101,7 @@ def run(
         encoder: An encoder of your own; default: the one that the settings name.
         callbacks: Called while the run is computed, see `gplasc.Callback`.
         keep_memory: Whether the finished run keeps its memory, which is needed to learn further tasks.
+        restart: Discard what the run has saved so far, its record included, and start over.
         quiet: No progress.
         **settings: Settings by the names of ``gplasc show``, for example ``margin=0.2, **{"train.lr": 0.1}``.
 
@@ -109,7 +112,8 @@ def run(
         UserError: If something that was given is not allowed.
         Interrupted: If the run was asked to stop; it is saved.
     """
-    name = stream.name if isinstance(stream, Stream) else str(stream)
+    _check_objects(out, data_dir, encoder, callbacks)
+    name = stream.name if isinstance(stream, Stream) else stream_name(stream)
     resolved = resolve(name, method, plugins, buffer=buffer, seed=seed, scale=scale, settings=settings)
     return execute(
         resolved,
@@ -120,6 +124,7 @@ def run(
         encoder=encoder,
         callbacks=callbacks,
         keep_memory=keep_memory,
+        restart=restart,
         display=open_display(quiet),
     )
 
@@ -134,6 +139,7 @@ def execute(
     encoder: Encoder | None = None,
     callbacks: Sequence[Callback] = (),
     keep_memory: bool = True,
+    restart: bool = False,
     display: Display,
     save_every: float = 60.0,
     save_steps: int | None = None,
@@ -145,10 +151,13 @@ def execute(
     config = resolved.config
     folder = out / config.run_id
     try:
-        if (record := read_record(folder)) is not None:
+        if not restart and (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
             return Result(record, folder)
         with held(folder):
+            remove_leftovers(folder)
+            if restart:
+                _discard(folder)
             if (record := read_record(folder)) is not None:  # another process has just finished it
                 return Result(record, folder)
             for note in _begin(folder, config):
@@ -175,7 +184,8 @@ def execute(
                 ],
             )
             _resume(learner, folder, display)
-            log.resume(learner.position.total_steps)
+            if missing := log.resume(learner.position.total_steps):
+                display.say(f"{folder / TERMS} lacks {missing} of the steps before the checkpoint")
             with signals.installed():
                 learner.learn(stream)
             record = _describe(resolved, learner, stream)
@@ -215,10 +225,12 @@ def check_device(device: str | None) -> str:
         return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        there = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        there += ["mps"] if torch.backends.mps.is_available() else []
         raise UserError(
-            f"the device '{device}' cannot be used ({reason}); allowed: cpu, cuda, cuda:N, mps"
+            f"the device '{device}' cannot be used ({reason}); this machine has: {', '.join(['cpu', *there])}"
         ) from None
     return device
 
@@ -262,23 +274,65 @@ def _code(config: Config) -> dict[str, str]:
     return {"gplasc": gplasc.__version__, **config.identity}
 
 
+def _discard(folder: Path) -> None:
+    """Delete what a run has saved, the record first: a run without one is not complete."""
+    for name in (RECORD, WEIGHTS, STATE, TERMS, SETTINGS):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{folder / name} cannot be deleted ({error.strerror}); delete the folder {folder} yourself"
+            ) from None
+    checkpoints.delete_all(folder)
+
+
+def _check_objects(out: Any, data_dir: Any, encoder: Any, callbacks: Any) -> None:
+    for name, value in (("out", out), ("data_dir", data_dir or "")):
+        if not isinstance(value, str | Path):
+            raise UserError(f"{name} is {value!r}; give the path of a folder")
+    if encoder is not None and not isinstance(encoder, Encoder):
+        raise UserError(
+            f"encoder is {encoder!r}; give a gplasc.models.Encoder, or the name of one as the setting model.encoder"
+        )
+    if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
+        raise UserError(f"callbacks is {callbacks!r}; give a list of gplasc.Callback objects")
+
+
 def _resume(learner: Learner, folder: Path, display: Display) -> None:
     """Load the newest intact checkpoint, if there is one."""
     state, damaged = checkpoints.load_newest(folder)
+    if state is None:
+        if damaged:
+            raise UserError(
+                f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
+                "or restore the files from a copy"
+            )
+        return
     for path in damaged:
         display.say(f"the checkpoint {path.name} is damaged; using the one before it")
-    if state is None:
-        return
-    now = _code(learner.config)
-    changed = sorted(
-        name for name in {*now, *state["identity"]} if now.get(name) != state["identity"].get(name)
-    )
+    try:
+        now, then = _code(learner.config), dict(state["identity"])
+        changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        if not changed:
+            learner.load_state_dict(state["learner"])
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        RuntimeError,
+        AssertionError,
+    ) as error:
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise UserError(
+            f"the checkpoint of the run in {folder} does not fit its settings ({reason}); start over with --restart"
+        ) from error
     if changed:
         raise UserError(
             f"the run in {folder} was begun with another version of {', '.join(changed)}; "
-            "delete the folder to start over, or restore what it was begun with"
+            "start over with --restart, or restore what it was begun with"
         )
-    learner.load_state_dict(state["learner"])
     display.say(
         f"continuing {learner.config.title} at task {learner.position.task + 1}, "
         f"epoch {learner.position.epoch + 1}, step {learner.position.total_steps}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gplasc.errors import UserError
 from gplasc.files import write_atomic
 
 _DIGEST = hashlib.sha256().digest_size
@@ -49,12 +50,22 @@ def write_state(path: Path, state: dict[str, Any]) -> Path:
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
-    """Read what `write_state` wrote; None if the file is damaged."""
-    data = memoryview(path.read_bytes())
+    """Read what `write_state` wrote; None if the file is damaged.
+
+    Raises:
+        UserError: If the file cannot be read.
+    """
+    try:
+        data = memoryview(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); check its permissions") from None
     if len(data) <= _DIGEST or hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         return None
-    state: dict[str, Any] = torch.load(io.BytesIO(data[:-_DIGEST]), map_location="cpu", weights_only=True)
-    return state
+    try:
+        state = torch.load(io.BytesIO(data[:-_DIGEST]), map_location="cpu", weights_only=True)
+    except Exception:  # the checksum is right, but the content was not written by `write_state`
+        return None
+    return state if isinstance(state, dict) else None
 
 
 def _all(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from torch import Tensor, nn
 
 from gplasc.config import Settings
+from gplasc.errors import UserError
 from gplasc.learning.batch import AugmentationKind, Batch, Head, Part, PoolKind
 from gplasc.learning.context import Context
 from gplasc.learning.optimizer import ModuleRate
@@ -82,7 +83,7 @@ class Method(Component[SettingsType]):
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return the named terms that are minimized; ``outs`` belong to ``parts``."""
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} has no loss; override `loss`, see the methods of gplasc")
 
     def adjust_gradients(self, ctx: Context) -> None:
         """Change the gradients between backward and the optimizer step (GEM)."""
@@ -96,7 +97,9 @@ class Method(Component[SettingsType]):
         It need not be trained yet. A run that resumes after a task builds it with this function and then loads its
         state.
         """
-        raise NotImplementedError
+        raise UserError(
+            f"{type(self).__name__} has no predictor; override `predictor`, see the methods of gplasc"
+        )
 
     def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
         """Train the predictor; called after the task's last step and before `end_task` changes the memory."""

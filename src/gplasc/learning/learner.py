@@ -247,7 +247,15 @@ class Learner:
         return {name: term.detach() for name, term in terms.values.items()}
 
     def _forward(self, parts: Sequence[Part]) -> list[Outputs]:
-        return [self.ctx.network(part.x) for part in parts]
+        try:
+            return [self.ctx.network(part.x) for part in parts]
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise UserError(
+                f"a batch of one image cannot be normalized (train.batch is {self.config.train.batch}, and "
+                f"{len(self.ctx.pool)} samples are trained on); choose train.batch so that no batch has one image"
+            ) from None
 
     def _finish(self, task: Task, past: Sequence[Task]) -> None:
         """Build the predictor, update the memory, evaluate, and keep the model as the previous one."""

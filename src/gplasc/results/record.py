@@ -36,8 +36,10 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
-        raise NotARecord(f"{path} cannot be read ({error}); delete it to run again") from None
+    except OSError as error:
+        raise NotARecord(f"{path} cannot be read ({error.strerror}); check its permissions") from None
+    except (ValueError, RecursionError) as error:
+        raise NotARecord(f"{path} is not the record of a run ({error}); delete it to run again") from None
     if not isinstance(record, dict) or any(name not in record for name in _NEEDED):
         raise NotARecord(f"{path} is not the record of a run; delete it to run again")
     if record.get("format") != FORMAT:
@@ -56,10 +58,10 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 def with_metrics(record: dict[str, Any]) -> dict[str, Any]:
     """Return the record with every metric of both scenarios."""
-    samples = record["stream"]["test_samples"]
     try:
+        samples = record["stream"]["test_samples"]
         metrics = {name: summarize(matrix, samples) for name, matrix in record["matrix"].items()}
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise NotARecord(
             f"the record of the run {record['run_id']} is damaged ({error}); run it again"
         ) from None

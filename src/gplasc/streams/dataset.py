@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -156,7 +157,12 @@ def _task_sizes(count: int, wanted: int | Sequence[int]) -> list[int]:
             )
         # A number of classes that does not divide leaves a smaller last task.
         return [min(wanted, count - start) for start in range(0, count, wanted)]
-    sizes = [int(size) for size in wanted]
+    try:
+        sizes = [operator.index(size) for size in wanted]
+    except TypeError:
+        raise UserError(
+            f"classes_per_task is {wanted!r}; it must be a whole number, or one for each task"
+        ) from None
     if any(size < 1 for size in sizes) or sum(sizes) != count:
         raise UserError(
             f"classes_per_task is {sizes}; the numbers must be positive and add up to {count} classes"

@@ -17,18 +17,33 @@ class TermLog(Callback):
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def resume(self, step: int) -> None:
-        """Drop the lines after ``step``, which a resumed run writes again, and a line that was cut off."""
+    def resume(self, step: int) -> int:
+        """Drop the lines after ``step``, which a resumed run writes again, and a line that was cut off.
+
+        Returns:
+            How many of the steps up to ``step`` the log lacks: a line that is not one ends what is kept.
+
+        Raises:
+            UserError: If the log cannot be read or changed.
+        """
         if not self._path.exists():
-            return
-        size = 0
-        with self._path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n") or _step_of(line) > step:
-                    break
-                size += len(line)
-        with self._path.open("r+b") as file:
-            file.truncate(size)
+            return step
+        if not self._path.is_file():
+            raise UserError(f"{self._path} is not a regular file; delete it to continue")
+        size = found = 0
+        try:
+            with self._path.open("r+b") as file:
+                for line in file:
+                    if not line.endswith(b"\n") or _step_of(line) > step:
+                        break
+                    size += len(line)
+                    found += 1
+                file.truncate(size)
+        except OSError as error:
+            raise UserError(
+                f"{self._path} cannot be changed ({error.strerror}); delete it to continue"
+            ) from None
+        return max(step - found, 0)
 
     def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows."""
@@ -45,5 +60,5 @@ class TermLog(Callback):
 def _step_of(line: bytes) -> float:
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return float("inf")

@@ -1,0 +1,408 @@
+"""Every mistake of a user ends in one sentence that says what was given and what is allowed, never in a traceback."""
+
+import json
+import os
+import struct
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gplasc
+from gplasc.cli import main
+from gplasc.errors import UserError
+from gplasc.files import write_atomic
+from gplasc.progress import Live, Moment
+from gplasc.streams import open_stream
+
+STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2"
+TINY = ["--stream", STREAM, "--scale", "smoke", "--buffer", "4", "--quiet", "--json", "--device", "cpu"]
+RUN = ["run", *TINY, "--set", "model.encoder=small", "--set", "train.epochs=1", "--out", "out"]
+API = {
+    "scale": "smoke",
+    "buffer": 4,
+    "quiet": True,
+    "device": "cpu",
+    "train.epochs": 1,
+    "model.encoder": "small",
+}
+
+OWN = """
+from gplasc.methods.supcon import ContrastiveMethod, ContrastiveSettings
+
+class Mine(ContrastiveMethod):
+    class Settings(ContrastiveSettings):
+        {setting}
+    def loss(self, parts, outs, ctx):
+        return {result}
+"""
+
+
+def call(words: list[str]) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    return caught.value.code
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPLASC_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def file(name: str, content: str | bytes) -> str:
+    write_atomic(Path(name), content)
+    return name
+
+
+def own(setting: str = "strength: float = 1.0", result: str = "{'ce': outs[0].features.sum()}") -> str:
+    return file("mine.py", OWN.format(setting=setting, result=result))
+
+
+def npz(change: str = "") -> str:
+    """An npz file with a fault."""
+    x, y = np.zeros((8, 8, 8), np.uint8), np.arange(8) % 4
+    np.savez("mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    path = Path("mine.npz")
+    content = bytearray(path.read_bytes())
+    if change == "text":
+        path.write_text("these are not the arrays you are looking for\n")
+    elif change == "header":
+        start = content.index(b"\x93NUMPY")
+        content[start + 10 : start + 40] = b"(" * 30
+        path.write_bytes(content)
+    elif change in ("encrypted", "compression"):
+        offset, value = {"encrypted": (6, 1), "compression": (8, 97)}[change]
+        with zipfile.ZipFile(path) as archive:
+            starts = [(info.header_offset, offset) for info in archive.infolist()]
+        directory = content.index(b"PK\x01\x02")
+        while content[directory : directory + 4] == b"PK\x01\x02":
+            starts.append((directory, offset + 2))
+            lengths = struct.unpack_from("<3H", content, directory + 28)
+            directory += 46 + sum(lengths)
+        for start, place in starts:
+            struct.pack_into("<H", content, start + place, value)
+        path.write_bytes(content)
+    return "npz:mine.npz"
+
+
+def record(content: str) -> str:
+    file("out/run/record.json", content)
+    return "out"
+
+
+def unreadable(name: str) -> str:
+    """A path that cannot be read, also by the superuser: a link to itself."""
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).symlink_to(Path(name).name)
+    return name
+
+
+RESNET = ["--set", "model.encoder=resnet18", "--set", "model.width=4"]
+WORDS = {
+    "a plug-in named twice": (lambda: [*RUN, "--plugin", "gplasc", "--plugin", "gplasc"], "named twice"),
+    "two streams": (lambda: [*RUN, "--stream", "seq-digits"], "--stream is given 2 times"),
+    "a device that is not there": (lambda: [*_without(RUN, "--device"), "--device", "cuda:77"], "'cuda:77'"),
+    "a device that is no device": (lambda: [*_without(RUN, "--device"), "--device", "toaster"], "'toaster'"),
+    "threads": (lambda: [*RUN, "--threads", "-3"], "--threads is -3"),
+    "workers": (
+        lambda: ["sweep", *_without(TINY, "--json"), "--workers", "0", "--grid", "train.lr=1"],
+        "--workers",
+    ),
+    "workers of an experiment": (
+        lambda: ["reproduce", "digits", "--workers", "0"],
+        "--workers was given as 0",
+    ),
+    "an encoder": (lambda: [*RUN, "--set", "model.encoder=vit"], "there is no encoder 'vit'"),
+    "a page that is a folder": (lambda: ["report", record("{}"), "-o", "."], "no complete run"),
+    "an empty record": (lambda: ["report", record("{}")], "no complete run"),
+    "a record that is a list": (lambda: ["report", record("[]")], "no complete run"),
+    "a record that is deep": (lambda: ["report", record("[" * 100_000)], "no complete run"),
+    "a folder that is not there": (lambda: ["report", "nowhere"], "there is no folder nowhere"),
+    "plugins as text in TOML": (
+        lambda: ["run", "--config", file("a.toml", 'plugins = "gplas"'), "--quiet"],
+        "there is no plug-in 'gplas'",
+    ),
+    "scale in TOML": (lambda: ["run", "--config", file("a.toml", 'scale = "fast"')], "scale is 'fast'"),
+    "a number in TOML": (lambda: ["run", "--config", file("a.toml", "method = 3")], "method is 3"),
+    "a stream in TOML": (lambda: ["run", "--config", file("a.toml", "stream = [3]")], "[3]"),
+    "a section in TOML": (lambda: ["run", "--config", file("a.toml", "train = 3")], "train"),
+    "a nested section in TOML": (
+        lambda: ["run", "--config", file("a.toml", "[train.lr.x]\ny=1")],
+        "train.lr",
+    ),
+    "a table as a name in TOML": (lambda: ["run", "--config", file("a.toml", "[method]\na=1")], "method"),
+    "deep TOML": (
+        lambda: ["run", "--config", file("a.toml", "a = " + "[" * 20_000)],
+        "cannot be read as TOML",
+    ),
+    "a deep value": (lambda: [*RUN, "--set", "train.lr=" + "[" * 20_000], "train.lr"),
+    "TOML that cannot be read": (lambda: ["run", "--config", unreadable("a.toml")], "cannot be read"),
+    "a folder as TOML": (lambda: ["run", "--config", "."], "cannot be read"),
+    "a batch of one for task and memory": (
+        lambda: [*RUN, "--method", "cclis", "--set", "train.batch=1"],
+        "train.batch is 1",
+    ),
+    "a batch of one that cannot be normalized": (
+        lambda: [*RUN, "--method", "finetune", "--set", "train.batch=5", *RESNET],
+        "train.batch is 5",
+    ),
+    "milestones": (lambda: [*RUN, "--set", "train.schedule=multistep"], "train.milestones is empty"),
+    "a loss that is a tensor": (
+        lambda: [*RUN, "--method", own(result="outs[0].features.sum()")],
+        "Mine.loss returned a Tensor",
+    ),
+    "a method without a loss": (
+        lambda: [*RUN, "--method", file("mine.py", "import gplasc\nclass Mine(gplasc.Method): pass")],
+        "Mine has no loss; override `loss`",
+    ),
+    "a setting without a default": (
+        lambda: [*RUN, "--method", own(setting="strength: float")],
+        "the setting mine.strength has no default",
+    ),
+    "checking a method with such a setting": (
+        lambda: ["check", own(setting="strength: float")],
+        "the setting mine.strength has no default",
+    ),
+    "a method that cannot be imported": (
+        lambda: [*RUN, "--method", file("bad.py", "import nothing_at_all")],
+        "bad.py",
+    ),
+    "a method that is not Python": (lambda: [*RUN, "--method", file("bad.py", b"\xff\xfe\x00")], "bad.py"),
+    "text as npz": (lambda: [*_without(RUN, "--stream"), "--stream", npz("text")], "is not an npz file"),
+    "the header of an npz": (
+        lambda: [*_without(RUN, "--stream"), "--stream", npz("header")],
+        "cannot be read",
+    ),
+    "a locked npz": (lambda: [*_without(RUN, "--stream"), "--stream", npz("encrypted")], "password"),
+    "a compression": (lambda: [*_without(RUN, "--stream"), "--stream", npz("compression")], "cannot be read"),
+    "an unreadable data folder": (
+        lambda: [*_without(RUN, "--stream"), "--stream", f"folder:{unreadable('images')}"],
+        "images",
+    ),
+    "a setting by another name": (
+        lambda: [*RUN, "--set", "train.learning_rate=1"],
+        "did you mean 'train.lr'?",
+    ),
+    "a setting that is none": (lambda: [*RUN, "--set", "config.seed=1"], "there is no setting 'config.seed'"),
+    "a name as a setting": (lambda: [*RUN, "--set", "seed=1"], "--seed"),
+    "a value": (lambda: [*RUN, "--set", "train.lr=fast"], "the setting train.lr was given as 'fast'"),
+    "a runs folder that is a file": (lambda: [*RUN[:-1], file("taken", "")], "taken"),
+    "a record that cannot be read": (
+        lambda: ["report", str(Path(unreadable("out/run/record.json")).parents[1])],
+        "no complete run",
+    ),
+}
+
+
+def _without(words: list[str], option: str) -> list[str]:
+    place = words.index(option)
+    return words[:place] + words[place + (1 if option == "--json" else 2) :]
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_one_sentence_and_exit_code_2(name, capsys):
+    words, said = WORDS[name]
+    assert call(words()) == 2
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err + printed.out
+    lines = [line for line in printed.err.splitlines() if not line.startswith("skipped: ")]
+    assert len(lines) == 1, printed.err
+    assert lines[0].startswith("gplasc: ")
+    assert said in lines[0]
+    assert len(lines[0]) < 600, "a sentence, not a page"
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["frobnicate"], ["run", "--seed", "x"], ["run", "--scale", "tiny"], ["--nothing"]]
+)
+def test_the_parser_refuses_in_words(words, capsys):
+    assert call(words) == 2
+    printed = capsys.readouterr().err
+    assert "Traceback" not in printed
+    assert words[-1].lstrip("-") in printed if words else "run" in printed
+
+
+def test_a_device_that_is_not_there_is_not_among_those_named(capsys):
+    assert call([*_without(RUN, "--device"), "--device", "cuda:77"]) == 2
+    named = capsys.readouterr().err.rpartition("this machine has: ")[2]
+    assert "cpu" in named
+    assert "cuda:77" not in named
+    if not torch.cuda.is_available():
+        assert "cuda" not in named
+
+
+def result():
+    return gplasc.run(STREAM, "finetune", out="out", **API)
+
+
+CALLS = {
+    "scale": (
+        lambda: gplasc.run(STREAM, "er", out="out", **API | {"scale": "tiny"}),
+        "scale is 'tiny'; allowed",
+    ),
+    "plugins": (lambda: gplasc.run(STREAM, "er", None, out="out", **API), "plugins is None; give a list"),
+    "a plug-in": (lambda: gplasc.run(STREAM, "er", [3], out="out", **API), "the plug-in 3 is not a name"),
+    "method": (lambda: gplasc.run(STREAM, None, out="out", **API), "method is None; give a name"),
+    "buffer": (lambda: gplasc.run(STREAM, "er", out="out", **API | {"buffer": -1}), "buffer was given as -1"),
+    "seed": (lambda: gplasc.run(STREAM, "er", seed="x", out="out", **API), "seed was given as 'x'"),
+    "out": (lambda: gplasc.run(STREAM, "er", out=None, **API), "out is None; give the path"),
+    "device": (lambda: gplasc.run(STREAM, "er", out="out", **API | {"device": []}), "this machine has: cpu"),
+    "encoder": (lambda: gplasc.run(STREAM, "er", out="out", encoder="x", **API), "encoder is 'x'; give a"),
+    "callbacks": (
+        lambda: gplasc.run(STREAM, "er", out="out", callbacks=[3], **API),
+        "give a list of gplasc.Callback",
+    ),
+    "a setting": (
+        lambda: gplasc.run(STREAM, "er", out="out", marginn=1, **API),
+        "there is no setting 'marginn'",
+    ),
+    "metric": (lambda: result().metric("accuracy"), "there is no metric 'accuracy'; allowed: final_accuracy"),
+    "scenario": (lambda: result().metric(scenario="x"), "there is no scenario 'x'; allowed: class_il"),
+    "a path": (lambda: open_stream(Path("nowhere")), "nowhere does not exist; write folder:PATH"),
+    "no stream": (lambda: open_stream(None), "NoneType was given; write for example"),
+    "classes": (
+        lambda: open_stream("seq-digits", classes_per_task="x"),
+        "classes_per_task is 'x'; it must be",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_python_api_raises_one_sentence(name):
+    make, said = CALLS[name]
+    with pytest.raises(UserError) as caught:
+        make()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def criterion(**more):
+    return gplasc.GPLASC(2, 8, **{"margin": 0.1} | more)
+
+
+FEATURES, LABELS = torch.nn.functional.normalize(torch.randn(4, 8)), torch.tensor([0, 0, 1, 1])
+CRITERION = {
+    "lists": (
+        lambda: criterion()(FEATURES.tolist(), LABELS, 0),
+        TypeError,
+        "must be a torch.Tensor, got list",
+    ),
+    "labels": (
+        lambda: criterion()(FEATURES, LABELS.tolist(), 0),
+        TypeError,
+        "must be a torch.Tensor, got list",
+    ),
+    "numpy": (
+        lambda: criterion()(FEATURES.numpy(), LABELS.numpy(), 0),
+        TypeError,
+        "got numpy.ndarray: convert it",
+    ),
+    "NaN": (lambda: criterion()(FEATURES * float("nan"), LABELS, 0), ValueError, "features must be finite"),
+    "tasks": (lambda: gplasc.GPLASC("a", 8), TypeError, "num_tasks must be an integer, got 'a'"),
+    "margin": (lambda: criterion(margin="x"), TypeError, "margin must be a number, got 'x'"),
+    "range of the margin": (lambda: criterion(margin=2), ValueError, "margin must be in"),
+}
+
+
+@pytest.mark.parametrize("name", CRITERION)
+def test_the_criterion_raises_what_torch_would_and_says_what_to_do(name):
+    """It stands in somebody's training loop, so it raises TypeError and ValueError like torch's own."""
+    make, kind, said = CRITERION[name]
+    with pytest.raises(kind, match=said) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_names_with_markup_are_printed_as_they_are(capsys, monkeypatch):
+    method = file("a[b].py", Path(own()).read_text())
+    words = [*_without(_without(RUN, "--json"), "--out"), "--out", "x[/b]", "--method", method]
+    assert call(words) == 0
+    assert "x[/b]" in capsys.readouterr().out.replace("\n", "")
+    monkeypatch.setenv("TERM", "xterm")
+    live = Live()
+    live.show(Moment("a[/b]", 0, 1, 0, 1, 1, 2, 3.0, 4.0, {"x[/c]": 1.0}))
+    live.phase("probe[/d]")
+    live._progress.refresh()
+    live.say("y[/e]")
+    live.close()
+    assert "y[/e]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["er", "supcon"])
+def test_a_batch_of_one_works_where_it_can(method, capsys):
+    assert call([*RUN, "--method", method, "--set", "train.batch=1"]) == 0
+
+
+def test_plugins_as_text_in_toml(capsys):
+    assert call(["show", "--config", file("a.toml", 'plugins = "gplasc"'), "--toml"]) == 0
+    assert 'plugins = [\n    "gplasc",\n]' in capsys.readouterr().out
+
+
+def test_a_folder_with_train_alone_is_split(capsys):
+    from PIL import Image
+
+    for name in ("a", "b"):
+        for number in range(4):
+            path = Path("images") / "train" / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
+    stream = open_stream(Path("images"), image_size=8)
+    assert "held out for testing" in stream.notes[0]
+    assert sum(len(task.test) for task in stream) == 2
+
+
+def test_records_that_are_none_are_skipped_by_the_report(capsys):
+    result()
+    for name, content in {"a": "{}", "b": "[]", "c": "", "d": '{"format": 2}'}.items():
+        file(f"out/{name}/record.json", content)
+    assert call(["report", "out", "-o", "page.html"]) == 0
+    assert capsys.readouterr().err.count("skipped: ") == 4
+    assert "finetune" in Path("page.html").read_text()
+
+
+def test_a_complete_record_that_cannot_be_read_is_not_to_be_deleted():
+    """What cannot be read for lack of permission may be whole."""
+    folder = result().folder
+    (folder / "record.json").unlink()
+    unreadable(str(folder / "record.json"))
+    with pytest.raises(UserError, match="check its permissions"):
+        result()
+
+
+def test_the_last_resort_is_one_sentence_with_the_place_of_the_trace(capsys, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("nobody thought of this\nand it has two lines")
+
+    monkeypatch.setattr("gplasc.resolve.resolve", broken)
+    assert call(RUN) == 1
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("gplasc: unexpected ZeroDivisionError: nobody thought of this")
+    trace = Path(lines[0].partition("the trace is in ")[2].partition(";")[0])
+    assert "Traceback" in trace.read_text()
+    trace.unlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_standard_output_is_not_a_success():
+    words = [sys.executable, "-m", "gplasc", "list", "--json"]
+    import subprocess
+
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        found = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=os.environ
+        )
+    assert found.returncode != 0
+    assert "Traceback" not in found.stderr
+    assert "No space left" in found.stderr
+
+
+def test_json_of_the_tiny_run_is_a_record(capsys):
+    """The base of the cases above is a run that works."""
+    assert call(RUN) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["run_id"]
