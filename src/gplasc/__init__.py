@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gplasc.running import Result, run
     from gplasc.streams import list_streams, open_stream
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GPLASC",
