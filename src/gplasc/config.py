@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,17 +135,9 @@ class Config(Settings):
 
     def flat(self) -> dict[str, Any]:
         """Return every setting under its dotted name; a method's options stand under the method's name."""
-        values: dict[str, Any] = {}
-        for name, value in self.model_dump(mode="json").items():
-            if name == "identity":
-                continue
-            if name == "options":
-                values |= {f"{owner}.{key}": v for owner, group in value.items() for key, v in group.items()}
-            elif isinstance(value, dict):
-                values |= {f"{name}.{key}": v for key, v in value.items()}
-            else:
-                values[name] = value
-        return values
+        settings = self.model_dump(mode="json")
+        del settings["identity"]
+        return flatten(settings)
 
     def to_toml(self) -> str:
         """Return the settings as TOML, to be read again by `read_toml`."""
@@ -168,10 +160,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"the settings file {path} does not exist; check the path") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"the settings file {path} cannot be read as TOML: {error}") from None
-    values: dict[str, Any] = {}
-    for name, value in tree.items():
-        values |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
-    return values
+    return flatten(tree)
+
+
+def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings under dotted names; the options of a method stand under the method's name.
+
+    >>> flatten({"seed": 0, "train": {"lr": 0.1}, "options": {"er": {"alpha": 1}}})
+    {'seed': 0, 'train.lr': 0.1, 'er.alpha': 1}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "options":
+            flat |= {f"{owner}.{key}": v for owner, group in value.items() for key, v in group.items()}
+        elif isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": v for key, v in value.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:

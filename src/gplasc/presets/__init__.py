@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gplasc.config import flatten
+
 _FILES = {"paper": ("paper",), "cpu": ("paper", "cpu"), "smoke": ("paper", "cpu", "smoke")}
 
 
@@ -45,16 +47,9 @@ class Rule(BaseModel):
 def _rules(name: str) -> tuple[Rule, ...]:
     text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return tuple(
-        Rule(source=rule["source"], when=rule.get("when", {}), set=_flatten(rule["set"]))
+        Rule(source=rule["source"], when=rule.get("when", {}), set=flatten(rule["set"]))
         for rule in tomllib.loads(text)["rule"]
     )
-
-
-def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        flat |= {f"{name}.{key}": v for key, v in value.items()} if isinstance(value, dict) else {name: value}
-    return flat
 
 
 def matching_rules(

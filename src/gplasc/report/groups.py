@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gplasc.config import flatten
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.wording import file_name
@@ -27,23 +28,9 @@ _OPTIONAL = {"sources": dict, "geometry": list, "timings": list, "environment": 
 _IDENTITY = ("stream", "scale", "buffer", "method", "plugins", "seed")
 
 
-def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a record under dotted names; the options of a method stand under the method's name.
-
-    >>> flat_settings({"seed": 0, "train": {"lr": 0.1}, "options": {"er": {"alpha": 1}}})
-    {'seed': 0, 'train.lr': 0.1, 'er.alpha': 1}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name == "identity":
-            continue
-        if name == "options":
-            flat |= {f"{owner}.{key}": v for owner, group in value.items() for key, v in group.items()}
-        elif isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": v for key, v in value.items()}
-        else:
-            flat[name] = value
-    return flat
+def _settings_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a record under dotted names, without the digests of code and data."""
+    return flatten({name: value for name, value in record["settings"].items() if name != "identity"})
 
 
 def show_value(value: Any) -> str:
@@ -97,7 +84,7 @@ class Group:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """Every setting but the seed, under its dotted name."""
-        flat = flat_settings(self.first["settings"])
+        flat = _settings_of(self.first)
         flat.pop("seed", None)
         return flat
 
@@ -263,7 +250,7 @@ def make_panels(records: Sequence[dict[str, Any]]) -> list[Panel]:
     groups: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for record in records:
         check_record(record)
-        settings = flat_settings(record["settings"])
+        settings = _settings_of(record)
         settings.pop("seed", None)
         key = json.dumps(
             [
