@@ -60,13 +60,16 @@ def test_with_several_epochs_only_what_is_understood_becomes_a_candidate(learned
     assert new.tolist() == [0] * int((batch.y == 0).sum())
 
 
-def test_unweighted_coresets_are_the_same_rows_with_weight_1(learned):
-    weighted, plain = (
-        learned("gcr", task=1, **{"gcr.weighted": value, "train.first_epochs": 6}) for value in (True, False)
+def test_weights_of_a_coreset(learned):
+    fitted, mean_one, equal = (
+        learned("gcr", task=1, **{"gcr.weights": kind, "train.first_epochs": 6}).ctx.memory
+        for kind in ("fitted", "mean_one", "equal")
     )
-    assert torch.equal(weighted.ctx.memory["x"], plain.ctx.memory["x"])
-    assert (plain.ctx.memory["weight"] == 1).all()
-    assert not (weighted.ctx.memory["weight"] == 1).all()
+    assert torch.equal(fitted["x"], mean_one["x"])
+    assert torch.equal(fitted["x"], equal["x"])
+    assert fitted["weight"].mean() > 1.1, "few rows stand for all candidates"
+    torch.testing.assert_close(mean_one["weight"], fitted["weight"] / fitted["weight"].mean())
+    assert (equal["weight"] == 1).all()
 
 
 def test_a_random_coreset_is_full_has_weight_1_and_is_another(learned, in_training_data):

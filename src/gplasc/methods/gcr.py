@@ -37,7 +37,10 @@ class GCRSettings(ReplaySettings):
         "gradient",
         description="how a coreset is chosen; random: with equal chances, weights unchanged (ablation)",
     )
-    weighted: bool = Field(True, description="false: all weights are 1 (ablation)")
+    weights: Literal["fitted", "mean_one", "equal"] = Field(
+        "fitted",
+        description="of a coreset; mean_one: divided by their mean, equal: all 1; candidates have weight 1 (ablation)",
+    )
 
 
 class GCR(ReplayMethod[GCRSettings]):
@@ -140,7 +143,9 @@ class GCR(ReplayMethod[GCRSettings]):
             index = torch.randperm(len(rows["y"]), generator=ctx.random["memory"])[:budget]
             return index, rows["weight"][index]
         index, weights = self._match_gradients(ctx, rows, budget)
-        return index, weights if self.settings.weighted else torch.ones_like(weights)
+        if self.settings.weights == "mean_one":
+            weights = weights / weights.mean()
+        return index, torch.ones_like(weights) if self.settings.weights == "equal" else weights
 
     def _match_gradients(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
         """Choose by the gradients that the replay terms have at the present model."""
