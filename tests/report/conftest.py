@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gplasc.evaluation.metrics import summarize
+from gplasc.results.record import FORMAT
 
 MakeRecord = Callable[..., dict[str, Any]]
 
@@ -67,6 +68,7 @@ def _record(
     }
     names = [f"train.{name}" for name in given["train"]]
     return {
+        "format": FORMAT,
         "run_id": hashlib.sha256(json.dumps(values).encode()).hexdigest()[:12],
         "title": "+".join((method, *plugins)),
         "settings": values,
