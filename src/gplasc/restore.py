@@ -75,16 +75,18 @@ def restore(
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
     wanted = {name for name, value in modules.state_dict().items() if isinstance(value, Tensor)}
     if set(own) != wanted:
-        raise UserError(f"the weights {path} do not belong to the settings of its record; delete {folder}")
+        raise UserError(f"the weights {path} do not belong to the settings of its record; run it again with --restart")
     modules.load_state_dict(own, strict=False)
-    if digest(modules.state_dict()) != record["weights_sha256"]:
+    predictor = {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
+    if (
+        digest(modules.state_dict()) != record["weights_sha256"]
+        or digest(predictor) != record.get("predictor_sha256")
+    ):
         raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
     modules.eval()
     ctx = learner.ctx
     ctx.classes_per_task = list(stream.classes_per_task)
     ctx.predictor = learner.method.predictor(ctx)
-    ctx.predictor.load_state_dict(
-        {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
-    )
+    ctx.predictor.load_state_dict(predictor)
     ctx.predictor.eval()
     return Restored(record, config, stream, learner)

@@ -372,6 +372,7 @@ def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str,
             for name, component in zip(config.options, learner.components, strict=True)
         },
         "weights_sha256": digest(ctx.modules.state_dict()),
+        "predictor_sha256": digest(ctx.predictor.state_dict()) if ctx.predictor else "",
         "memory_sha256": digest(ctx.memory.rows()),
         "environment": environment(
             device,

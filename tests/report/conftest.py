@@ -68,6 +68,7 @@ def _record(
     }
     names = [f"train.{name}" for name in given["train"]]
     return {
+        "format": FORMAT,
         "run_id": hashlib.sha256(json.dumps(values).encode()).hexdigest()[:12],
         "title": "+".join((method, *plugins)),
         "settings": values,

@@ -11,14 +11,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import gplasc
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import summarize
 from gplasc.files import write_atomic
+from gplasc.results.schema import RecordSchema
 
 RECORD = "record.json"
 FORMAT = 2
-_NEEDED = ("run_id", "title", "settings", "stream", "matrix", "geometry", "timings")
 
 
 class NotARecord(UserError):
@@ -40,13 +42,21 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         raise NotARecord(f"{path} cannot be read ({error.strerror}); check its permissions") from None
     except (ValueError, RecursionError) as error:
         raise NotARecord(f"{path} is not the record of a run ({error}); delete it to run again") from None
-    if not isinstance(record, dict) or any(name not in record for name in _NEEDED):
+    if not isinstance(record, dict) or "run_id" not in record:
         raise NotARecord(f"{path} is not the record of a run; delete it to run again")
     if record.get("format") != FORMAT:
         raise NotARecord(
             f"{path} has the format {record.get('format', 1)!r} of another version of gplasc, this one reads {FORMAT}; "
             "delete it to run again"
         )
+    try:
+        RecordSchema.model_validate(record)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "its sizes"
+        raise NotARecord(
+            f"{path} is not the record of a run ({where}: {problem['msg']}); delete it to run again"
+        ) from None
     return with_metrics(record)
 
 

@@ -1,0 +1,362 @@
+"""What is damaged: for each format how an intact input is made, how it is spoiled, and how a user would read it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from tests.fuzz import arguments
+from tests.fuzz.damage import VALUES, change_json, change_value, damage_bytes, damage_file, damage_one
+from tests.fuzz.hostile import add_to_tar, add_to_zip, pickles, spoil_image
+from tests.streams.conftest import Imitations, picture
+
+from gplasc.cli import main
+from gplasc.learning import Callback, checkpoints
+from gplasc.progress import Quiet
+from gplasc.report.page import write_report
+from gplasc.resolve import resolve
+from gplasc.restore import restore
+from gplasc.results.record import read_record
+from gplasc.running import execute
+from gplasc.streams import fingerprint, open_stream
+
+STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=4,test=2"
+RUN = {"model.encoder": "small", "train.epochs": 2, "train.batch": 4, "train.lr": 0.05}
+SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
+
+
+class UnexpectedError(Exception):
+    """A command ended with neither 0 nor 2, or with 2 and without a sentence."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of input.
+
+    ``make`` writes an intact input into a folder, ``spoil`` damages it there (its third argument is a folder that
+    nothing may be written to) and says how, and ``use`` reads it and returns a digest of what was understood.
+    ``checksum``: damage must be noticed. ``weight``: how often it is drawn, less for what is slow.
+    """
+
+    make: Callable[[Path], object]
+    spoil: Callable[[Path, Random, Path], str]
+    use: Callable[[Path], str]
+    checksum: bool = False
+    weight: int = 4
+
+
+def digest(*values: Any) -> str:
+    return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def command(words: list[str]) -> tuple[int, str, str]:
+    """Run a command and return its exit code and what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = end.code
+    code = code if isinstance(code, int) else 0
+    if code not in (0, 2) or (code == 2 and not err.getvalue().strip()) or "Traceback" in err.getvalue():
+        raise UnexpectedError(f"exit code {code}: {err.getvalue()[-2000:]}")
+    return code, out.getvalue(), err.getvalue()
+
+
+# ---- streams -------------------------------------------------------------------------------------------------------
+
+
+def _stream(name: str, **settings: Any) -> Callable[[Path], str]:
+    def use(place: Path) -> str:
+        given = name.replace("HERE", str(place))
+        stream = open_stream(given, data_dir=None if ":" in given else place, **settings)
+        return digest(fingerprint(stream), stream.class_names, stream.classes_per_task)
+
+    return use
+
+
+def _npz_arrays(place: Path, random: Random, outside: Path) -> str:
+    """Write arrays that are whole but unusual."""
+    shape = random.choice(
+        [(12, 8, 8), (12, 3, 8, 8), (12, 8, 8, 3), (12, 0, 8), (0, 8, 8), (12,), (), (12, 2, 8, 8)]
+    )
+    kind = random.choice(["u1", "f4", "f8", "i8", "c16", "U3", "S3", "?", "M8[s]", "f2", ">i4", "V4"])
+    with np.errstate(all="ignore"):
+        x = np.frombuffer(random.randbytes(int(np.prod(shape)) * np.dtype(kind).itemsize), kind).reshape(
+            shape
+        )
+    y: Any = random.choice(
+        [
+            np.arange(12) % 4,
+            np.arange(12).astype(float) % 4,
+            np.array(["a", "b", "c", "d"] * 3),
+            np.array([b"a", b"\xff", b"", b"d"] * 3),
+            np.full(12, 2**63, np.uint64),
+            np.array([-(2**63), 2**63 - 1] * 6),
+            np.zeros((12, 1), int),
+            np.array([], int),
+            np.array(3),
+            np.array(["=1+1", "<b>", "\x1b", "a" * 1000] * 3),
+        ]
+    )
+    changed = random.choice(
+        [{"x_train": x}, {"y_train": y}, {"x_train": x, "x_test": x}, {"y_train": y, "y_test": y}]
+    )
+    path = place / "mine.npz"
+    with np.load(path) as intact:
+        arrays = dict(intact) | changed
+    np.savez(path, **arrays)
+    return f"{list(changed)} of {kind} {shape}, labels {y.dtype}"
+
+
+def _cifar(place: Path, random: Random, outside: Path) -> str:
+    folder = place / "cifar-10-batches-py"
+    if random.random() < 0.5:
+        return damage_one(folder, random)
+    path = folder / random.choice(["data_batch_1", "test_batch", "batches.meta"])
+    content = random.choice(pickles(outside))
+    if random.random() < 0.3:
+        content = damage_bytes(content, random)[1]
+    path.write_bytes(content)
+    return f"hostile pickle as {path.name}: {content[:40]!r}"
+
+
+def _pictures(place: Path) -> None:
+    for number in range(2):
+        for i, suffix in enumerate(("png", "jpg", "gif", "webp", "bmp", "tif", "ppm")):
+            picture(place / "images" / f"class{number}" / f"{i}.{suffix}", 12, 10, seed=number * 10 + i)
+
+
+def _images(place: Path, random: Random, outside: Path) -> str:
+    if random.random() < 0.5:
+        return damage_one(place / "images", random)
+    path = random.choice(sorted(path for path in (place / "images").rglob("*") if path.is_file()))
+    return spoil_image(path, random, outside)
+
+
+def _cache(place: Path, random: Random, outside: Path) -> str:
+    """Decode once, then damage what was kept."""
+    _stream("folder:HERE/images", image_size=8)(place)
+    return damage_one(place / "cache", random)
+
+
+def _archive(make: str, pack: str, name: str, **options: Any) -> Callable[[Path], None]:
+    def build(place: Path) -> None:
+        imitate = Imitations(place)
+        getattr(imitate, pack)(getattr(imitate, make)(), name, **options)
+
+    return build
+
+
+# ---- runs ----------------------------------------------------------------------------------------------------------
+
+
+class _PowerCut(Callback):
+    def on_step_end(self, learner: Any) -> None:
+        if learner.position.total_steps == 7:
+            raise KeyboardInterrupt
+
+
+def _compute(place: Path, *callbacks: Callback) -> Any:
+    resolved = resolve(STREAM, "er", buffer=4, scale="smoke", settings=RUN)
+    out = place / "runs"
+    return execute(resolved, out=out, device="cpu", display=Quiet(), save_steps=2, callbacks=callbacks)
+
+
+def _cut_run(place: Path) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        _compute(place, _PowerCut())
+    shutil.rmtree(place / "cache", ignore_errors=True)
+
+
+def _finish(place: Path) -> str:
+    record = _compute(place).record
+    return digest(*(record[name] for name in SAME))
+
+
+def _spoil_run(place: Path, random: Random, outside: Path) -> str:
+    (folder,) = (place / "runs").iterdir()
+    done = [damage_file(sorted(folder.glob("checkpoint-*.pt"))[-1], random)]
+    if random.random() < 0.3:
+        done.append(damage_file(sorted(folder.glob("checkpoint-*.pt"))[0], random))
+    if random.random() < 0.3:
+        done.append(damage_file(folder / "settings.json", random))
+    if random.random() < 0.2:
+        (folder / ".record.0123abcd.tmp.json").write_text("half")
+    return ", ".join(done)
+
+
+def _spoil_log(place: Path, random: Random, outside: Path) -> str:
+    return damage_one(place / "runs", random, ("terms.jsonl",))
+
+
+def _forge(place: Path, random: Random, outside: Path) -> str:
+    """Change a checkpoint and give it a right checksum."""
+    (folder,) = (place / "runs").iterdir()
+    path = sorted(folder.glob("checkpoint-*.pt"))[-1]
+    if random.random() < 0.4:
+        kind, content = damage_bytes(path.read_bytes()[:-32], random)
+        path.write_bytes(content + hashlib.sha256(content).digest())
+        return kind
+    if random.random() < 0.3:
+        content = random.choice(pickles(outside))
+        path.write_bytes(content + hashlib.sha256(content).digest())
+        return f"hostile pickle {content[:40]!r}"
+    state, _ = checkpoints.load_newest(folder)
+    done = change_value(state, random)
+    checkpoints.write_state(path, state or {})
+    return done
+
+
+def _whole_run(place: Path) -> None:
+    _compute(place)
+    shutil.rmtree(place / "cache", ignore_errors=True)
+
+
+def _spoil_record(place: Path, random: Random, outside: Path) -> str:
+    (path,) = (place / "runs").glob("*/record.json")
+    return damage_file(path, random) if random.random() < 0.4 else change_json(path, random)
+
+
+def _report(place: Path) -> str:
+    (folder,) = (place / "runs").iterdir()
+    with contextlib.redirect_stderr(io.StringIO()):
+        write_report([place / "runs"], place / "page.html", tables=place / "tables")
+    return digest(json.dumps(read_record(folder), sort_keys=True))
+
+
+def _restore(place: Path) -> str:
+    (folder,) = (place / "runs").iterdir()
+    restored = restore(folder, device="cpu")
+    return digest([value.sum().item() for value in restored.network.state_dict().values()])
+
+
+# ---- settings and arguments ----------------------------------------------------------------------------------------
+
+
+def _toml(place: Path) -> None:
+    words = ["show", "co2l", "--plugin", "gplasc", "--stream", "seq-cifar10", "--seed", "3", "--toml"]
+    (place / "settings.toml").write_text(command(words)[1])
+
+
+def _spoil_toml(place: Path, random: Random, outside: Path) -> str:
+    path = place / "settings.toml"
+    if random.random() < 0.4:
+        return damage_file(path, random)
+    lines = path.read_text().splitlines()
+    number = random.randrange(len(lines))
+    name = lines[number].partition(" =")[0]
+    value = random.choice(
+        [json.dumps(random.choice(VALUES)), "1979-05-27", "nan", "-inf", "[[[", "{a = 1}", '"""', "0x10"]
+    )
+    lines[number] = random.choice([f"{name} = {value}", f"{name}.{name} = {value}", f"[{name}]", value[:99]])
+    path.write_text("\n".join(lines), encoding="utf-8", errors="replace")
+    return f"line {number}: {lines[number][:60]}"
+
+
+def _show(place: Path) -> str:
+    code, out, err = command(["show", "--config", str(place / "settings.toml"), "--toml"])
+    if code == 2:
+        raise_sentence(err)
+    return digest(out)
+
+
+def raise_sentence(err: str) -> None:
+    from gplasc.errors import UserError
+
+    raise UserError(err.strip())
+
+
+def _words(place: Path) -> None:
+    (place / "words.json").write_text(json.dumps(["show", "co2l", "--toml"]))
+
+
+def _spoil_words(place: Path, random: Random, outside: Path) -> str:
+    words = arguments.draw(random)
+    (place / "words.json").write_text(json.dumps(words))
+    return " ".join(word[:60] for word in words)
+
+
+def _call(place: Path) -> str:
+    code, out, err = command(json.loads((place / "words.json").read_text()))
+    if code == 2:
+        lines = err.strip().splitlines()
+        # The parser's own refusals are drawn as a box; all others are one line.
+        raise_sentence(lines[-1] if lines[-1].startswith("gplasc: ") else " ".join(lines))
+    return digest(out)
+
+
+def _damaged(folder: str, *patterns: str) -> Callable[[Path, Random, Path], str]:
+    return lambda place, random, outside: damage_one(place / folder, random, patterns or ("*",))
+
+
+FORMATS: dict[str, Format] = {
+    "npz": Format(
+        lambda place: Imitations(place).npz(),
+        _damaged(".", "*.npz"),
+        _stream("npz:HERE/mine.npz"),
+        checksum=True,
+    ),
+    "npz arrays": Format(lambda place: Imitations(place).npz(), _npz_arrays, _stream("npz:HERE/mine.npz")),
+    "cifar pickles": Format(
+        lambda place: Imitations(place).cifar10_python(10), _cifar, _stream("seq-cifar10"), weight=6
+    ),
+    "cifar binary": Format(
+        lambda place: Imitations(place).cifar10_binary(10),
+        _damaged("cifar-10-batches-bin"),
+        _stream("seq-cifar10"),
+        weight=2,
+    ),
+    "cifar tar.gz": Format(
+        _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
+        _damaged(".", "*.tar.gz"),
+        _stream("seq-cifar10"),
+        checksum=True,
+    ),
+    "hostile tar.gz": Format(
+        _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
+        lambda place, random, outside: add_to_tar(place / "cifar-10-python.tar.gz", random, outside),
+        _stream("seq-cifar10"),
+    ),
+    "tiny zip": Format(
+        _archive("tiny", "zip", "tiny-imagenet-200.zip"),
+        _damaged(".", "*.zip"),
+        _stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
+        checksum=True,
+    ),
+    "hostile zip": Format(
+        _archive("tiny", "zip", "tiny-imagenet-200.zip"),
+        lambda place, random, outside: add_to_zip(place / "tiny-imagenet-200.zip", random, outside),
+        _stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
+        weight=2,
+    ),
+    "mnist gz": Format(
+        lambda place: Imitations(place).idx(), _damaged("mnist"), _stream("seq-mnist"), checksum=True
+    ),
+    "mnist idx": Format(
+        lambda place: Imitations(place).idx(zipped=False), _damaged("mnist"), _stream("seq-mnist")
+    ),
+    "cub lists": Format(
+        lambda place: Imitations(place).cub(),
+        _damaged("CUB_200_2011", "*.txt"),
+        _stream("cub200", image_size=8, classes_per_task=2),
+    ),
+    "images": Format(_pictures, _images, _stream("folder:HERE/images", image_size=8), weight=8),
+    "image cache": Format(_pictures, _cache, _stream("folder:HERE/images", image_size=8), weight=2),
+    "record": Format(_whole_run, _spoil_record, _report, weight=4),
+    "weights": Format(_whole_run, _damaged("runs", "weights.safetensors"), _restore, checksum=True, weight=3),
+    "checkpoint": Format(_cut_run, _spoil_run, _finish, checksum=True, weight=2),
+    "forged checkpoint": Format(_cut_run, _forge, _finish, weight=2),
+    "terms log": Format(_cut_run, _spoil_log, _finish, checksum=True, weight=1),
+    "settings": Format(_toml, _spoil_toml, _show),
+    "arguments": Format(_words, _spoil_words, _call, weight=6),
+}
