@@ -16,7 +16,7 @@ from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
 from gplasc.streams import Samples, Task
-from gplasc.streams.augment import Augmentation, contrastive, plain, replay, views
+from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
 
 _FORWARD_ROWS = 512
 
@@ -53,6 +53,7 @@ class Context:
         self.config = config
         self.method = method
         self.network = network
+        self.images = images
         self.device = device
         self.expected_tasks = expected_tasks
         """How many tasks were announced; None if nobody knows."""
@@ -82,6 +83,16 @@ class Context:
         self.previous_modules.train((self.method.teacher or "eval") == "train")
         self.previous = _network_of(self.previous_modules)
         self.previous_num_classes = self.num_classes
+
+    @property
+    def region_index(self) -> int:
+        """The number of earlier tasks that brought new classes; a task may bring only images of known ones."""
+        return max(sum(count > 0 for count in self.classes_per_task) - 1, 0)
+
+    @property
+    def first_anchor(self) -> int:
+        """The lowest label that the task teaches: its first new class, or 0 if it brings known classes alone."""
+        return self.task.classes.start if len(self.task.classes) else 0
 
     @property
     def seen(self) -> range:
@@ -217,6 +228,8 @@ def _network_of(modules: nn.ModuleDict) -> Network:
 
 
 def _augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
+    if images.features:
+        return {"contrastive": StoredViews(), "replay": StoredViews(), "plain": StoredViews(plain=True)}
     data, size = config.data, images.shape[-1]
     color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
     return {

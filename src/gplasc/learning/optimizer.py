@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +13,7 @@ from gplasc.learning.schedule import learning_rate
 
 
 def new_optimizer(
-    modules: nn.ModuleDict, train: Train, learning_rates: Mapping[str, float]
+    modules: nn.ModuleDict, train: Train, learning_rates: Mapping[str, float], *, encoder_lr: float = 1.0
 ) -> torch.optim.SGD:
     """Return SGD over all modules.
 
@@ -20,11 +21,17 @@ def new_optimizer(
         modules: Everything trainable, by name.
         train: Learning rate, momentum and weight decay.
         learning_rates: Learning rates of single modules that differ from ``train.lr``.
+        encoder_lr: Factor of the encoder's learning rate.
     """
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": list(module.parameters()), "base_lr": learning_rates.get(name, train.lr)}
         for name, module in modules.items()
     ]
+    if encoder_lr not in (0, 1):  # an encoder with factor 0 is frozen and has no gradients
+        network = modules["network"]
+        slow = set(network.encoder.parameters())
+        groups[0]["params"] = [parameter for parameter in network.parameters() if parameter not in slow]
+        groups.append({"params": list(network.encoder.parameters()), "base_lr": train.lr * encoder_lr})
     return torch.optim.SGD(
         groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
     )
