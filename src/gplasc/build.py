@@ -140,9 +140,7 @@ def configured_encoder(config: Config, channels: int) -> Encoder:
     return encoder
 
 
-def build_network(
-    config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int
-) -> Network:
+def build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
     projection: nn.Module | None = None

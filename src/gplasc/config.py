@@ -52,10 +52,12 @@ class Model(Settings):
 
     encoder: str = Field(
         "resnet18",
-        description="a name, FILE.py:function or package.module:function; object:NAME stands for a module that was passed",
+        description="a name, FILE.py:function or package.module:function; object:NAME is a module that was passed",
     )
     encoder_lr: float = Field(
-        1.0, ge=0, description="factor of the learning rate of the encoder; 0: frozen, features are computed once"
+        1.0,
+        ge=0,
+        description="factor of the learning rate of the encoder; 0: frozen, features are computed once",
     )
     feature_views: int = Field(
         4, ge=0, description="augmented views of each training image that a frozen encoder computes"

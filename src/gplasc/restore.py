@@ -18,7 +18,7 @@ from gplasc.models import Network
 from gplasc.resolve import Resolved
 from gplasc.results.folder import WEIGHTS
 from gplasc.results.record import read_record
-from gplasc.running import check_device, open_configured_stream
+from gplasc.running import check_device, open_learned_stream
 from gplasc.streams import Samples, Stream, Task
 
 
@@ -70,8 +70,10 @@ def restore(
         raise UserError(
             f"the weights {path} cannot be read ({error}); delete {folder} to run again"
         ) from None
-    stream = stream or open_configured_stream(Resolved(config=config, sources=record["sources"]), data_dir)
-    learner = build_learner(config, stream, device=check_device(device))
+    device = check_device(device)
+    resolved = Resolved(config=config, sources=record["sources"])
+    stream, encoder = open_learned_stream(resolved, data_dir, stream=stream, device=device)
+    learner = build_learner(config, stream, encoder=encoder, device=device)
     modules = learner.ctx.modules
     # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}

@@ -17,8 +17,8 @@ PoolKind = Literal["current", "mixed", "split", "everything"]
 class ImageFormat:
     """How images look before augmentation: (C, H, W), and mean and std of each channel scaled to 0..1.
 
-    Features of a frozen encoder take the place of images in the shape (views, 1, D): the first view is that of the plain
-    image, the others are augmented ones. They have neither mean nor std.
+    Features of a frozen encoder take the place of images in the shape (views, 1, D): the first view is that of the
+    plain image, the others are augmented ones. They have neither mean nor std.
     """
 
     shape: tuple[int, int, int]

@@ -71,7 +71,7 @@ class Context:
         self.previous_num_classes = 0
         self.predictor = None
         self._previous_outputs: dict[int, Outputs] = {}
-        self._augmentations = _augmentations(config, images)
+        self._augmentations = new_augmentations(config, images)
 
     def set_modules(self, modules: nn.ModuleDict) -> None:
         """Take over everything trainable, the network included."""
@@ -227,7 +227,8 @@ def _network_of(modules: nn.ModuleDict) -> Network:
     return network
 
 
-def _augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
+def new_augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
+    """Return the augmentations of images, or of features, by their kind."""
     if images.features:
         return {"contrastive": StoredViews(), "replay": StoredViews(), "plain": StoredViews(plain=True)}
     data, size = config.data, images.shape[-1]

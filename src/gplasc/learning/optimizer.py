@@ -10,6 +10,7 @@ from torch import nn
 
 from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
+from gplasc.models import Network
 
 
 def new_optimizer(
@@ -29,6 +30,7 @@ def new_optimizer(
     ]
     if encoder_lr not in (0, 1):  # an encoder with factor 0 is frozen and has no gradients
         network = modules["network"]
+        assert isinstance(network, Network)
         slow = set(network.encoder.parameters())
         groups[0]["params"] = [parameter for parameter in network.parameters() if parameter not in slow]
         groups.append({"params": list(network.encoder.parameters()), "base_lr": train.lr * encoder_lr})

@@ -17,7 +17,6 @@ from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
 from gplasc.models import Outputs
 
-
 _STATISTICS_ROWS = 4096
 
 

@@ -33,8 +33,8 @@ class SLDA(FeatureStatistics[SLDASettings]):
 
     Settings = SLDASettings
     DEVIATIONS = (
-        "the covariance is that of all samples around their class means, computed from sums; the paper updates it sample "
-        "by sample with means that are not final",
+        "the covariance is that of all samples around their class means, computed from sums; the paper updates it "
+        "sample by sample with means that are not final",
         "shrinkage=none: the share of the identity follows from the number of samples (oracle approximating shrinkage, "
         "Chen et al. 2010); the paper always takes 1e-4, which is too little for fewer samples than features",
     )

@@ -22,7 +22,7 @@ class FixedFeatures(Encoder):
 
     def maps(self, x: Tensor) -> Tensor:
         """Return the features as maps of one pixel, (N, feature_dim, 1, 1)."""
-        return self(x)[..., None, None]
+        return self.forward(x)[..., None, None]
 
 
 class FeatureAdapter(FixedFeatures):

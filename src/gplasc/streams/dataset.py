@@ -37,7 +37,7 @@ class Split:
 class Dataset:
     """What a reader returns: two splits, the names of the classes, constants, and notes for the user.
 
-    classes_per_task is the default where it is not the catalog's.
+    classes_per_task is the default where it is not the catalog's; features says that they take the place of images.
     """
 
     train: Split
@@ -47,6 +47,7 @@ class Dataset:
     std: tuple[float, ...]
     notes: tuple[str, ...] = ()
     classes_per_task: int | None = None
+    features: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def build_stream(
         mean=dataset.mean,
         std=dataset.std,
         notes=dataset.notes,
+        features=dataset.features,
     )
 
 
