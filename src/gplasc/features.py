@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gplasc.build import image_format
 from gplasc.config import Config
+from gplasc.errors import UserError
 from gplasc.files import write_atomic
 from gplasc.learning.context import new_augmentations
 from gplasc.learning.digest import digest
@@ -20,7 +21,7 @@ from gplasc.lock import locked
 from gplasc.models import Encoder
 from gplasc.streams import Samples, Stream, fingerprint
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.sources.features import INDEX, part_name, read_part
+from gplasc.streams.sources.features import INDEX, part_name, read_index, read_part
 from gplasc.streams.stream import Source, TaskPlan
 
 _ROWS = 64
@@ -118,6 +119,7 @@ def extract_features(
 
     with locked(folder / "lock"):
         if (folder / INDEX).exists():
+            check_identity(folder, extractor.identity, stream.name)
             return
         splits: dict[str, list[int]] = {}
         for task in stream:
@@ -142,6 +144,17 @@ def extract_features(
             "splits": splits,
         }
         write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")
+
+
+def check_identity(folder: Path, identity: str, stream: str) -> None:
+    """Raise an error if a folder holds features of another encoder or stream.
+
+    Raises:
+        UserError: If it does.
+    """
+    index = read_index(folder)
+    if (index["identity"], index["stream"]) != (identity, stream):
+        raise UserError(f"{folder} holds features of another encoder or stream; choose another folder")
 
 
 def feature_stream(

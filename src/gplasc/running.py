@@ -17,7 +17,7 @@ from gplasc.build import build_learner, configured_encoder
 from gplasc.config import Config, Scale
 from gplasc.encoders import choose_encoder
 from gplasc.errors import UserError
-from gplasc.features import FeatureExtractor, feature_stream
+from gplasc.features import FeatureExtractor, extract_features, feature_stream
 from gplasc.files import write_atomic
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import (
@@ -234,6 +234,39 @@ def open_learned_stream(
     return feature_stream(
         stream, extractor, on_progress=lambda phase, done: shown.phase(f"{phase} {done:.0%}")
     ), None
+
+
+def write_features(
+    resolved: Resolved, out: Path, *, data_dir: str | Path | None, device: str, display: Display
+) -> str:
+    """Compute the features of a stream with a frozen encoder and write them into a folder.
+
+    Args:
+        resolved: The settings; stream and encoder are those they name.
+        out: The folder; what is there already is not computed again.
+        data_dir: Where data sets are.
+        device: Where to compute.
+        display: Where to show the progress.
+
+    Returns:
+        One line about what was written.
+
+    Raises:
+        UserError: If the folder holds other features.
+    """
+    config = resolved.config
+    encoder = configured_encoder(config, 3) if ":" in config.model.encoder else None
+    size = None if encoder is None else encoder.image_size
+    stream = open_configured_stream(resolved, data_dir, image_size=size)
+    encoder = encoder or configured_encoder(config, stream.image_shape[0])
+    extractor = FeatureExtractor(
+        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, device=device
+    )
+    extract_features(stream, extractor, out, lambda phase, done: display.phase(f"{phase} {done:.0%}"))
+    return (
+        f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
+        f"{encoder.feature_dim} features; learn them with --stream features:{out}"
+    )
 
 
 def open_configured_stream(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gplasc.classifier.intake import (
+    Label,
     LabeledImages,
     as_image,
     as_images,
@@ -35,6 +37,7 @@ from gplasc.models import EncoderBuilder
 from gplasc.progress import display
 from gplasc.resolve import Resolved, resolve, with_identity
 from gplasc.running import check_device
+from gplasc.streams.cache import read_image
 
 PRESETS = "classifier"
 """The name under which presets know a classifier, in place of a stream's."""
@@ -216,6 +219,23 @@ class ContinualClassifier:
             rows = [resize(fit_channels(image, channels), size) for image in images]
             with torch.inference_mode():
                 yield self.pipeline(torch.cat(rows)).cpu().numpy()
+
+    def iterate_top(
+        self, files: Sequence[Path], count: int, *, skip_corrupt: bool = False
+    ) -> Iterator[tuple[Path, list[tuple[Label, float]]]]:
+        """Yield each file with its most probable classes and their probabilities; files are decoded batch by batch.
+
+        Args:
+            files: Image files.
+            count: How many classes.
+            skip_corrupt: Whether to leave out images that cannot be decoded, with a warning.
+        """
+        classes = self._learned.classes
+        for batch in _pieces(files):
+            read = dict(_decoded(batch, skip_corrupt))
+            for file, row in zip(read, self.predict_proba(read.values()), strict=True):
+                best = row.argsort()[::-1][:count]
+                yield file, [(classes[number], float(row[number])) for number in best.tolist()]
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
         """Return the share of images whose label is predicted, from 0 to 1.
@@ -432,10 +452,11 @@ class ContinualClassifier:
 
     def _chosen(self) -> EncoderChoice:
         """Return the encoder, built unless it is a built-in one; kept until a model takes it."""
-        value, choice = self.__dict__.get("_choice", (None, None))
-        if choice is None or value is not self.encoder:
-            choice = choose_encoder(self.encoder).built()
-            self._choice = (self.encoder, choice)
+        kept: tuple[object, EncoderChoice] | None = self.__dict__.get("_choice")
+        if kept is not None and kept[0] is self.encoder:
+            return kept[1]
+        choice = choose_encoder(self.encoder).built()
+        self._choice = (self.encoder, choice)
         return choice
 
     def _wanted_size(self, data: object) -> int | None:
@@ -469,6 +490,21 @@ _DEFAULTS = ContinualClassifier().get_params()
 def _shape(data: LabeledImages) -> tuple[int, int, int]:
     _, channels, height, width = data.x.shape
     return channels, height, width
+
+
+def _pieces(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    for start in range(0, len(files), _BATCH):
+        yield files[start : start + _BATCH]
+
+
+def _decoded(files: Sequence[Path], skip_corrupt: bool) -> Iterator[tuple[Path, Tensor]]:
+    for file in files:
+        try:
+            yield file, read_image(file)
+        except UserError as error:
+            if not skip_corrupt:
+                raise
+            warnings.warn(f"left out: {error}", stacklevel=2)
 
 
 def _batches(data: Any) -> Iterator[list[Tensor]]:

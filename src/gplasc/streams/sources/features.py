@@ -35,7 +35,7 @@ def part_name(task: int, split: str) -> str:
 
 def files(request: Request) -> list[Path]:
     """Return the index and the files it names."""
-    index = _read_index(request.path)
+    index = read_index(request.path)
     tasks = range(len(index["classes_per_task"]))
     parts = [request.path / part_name(task, split) for split in ("train", "test") for task in tasks]
     return [request.path / INDEX, *parts]
@@ -45,7 +45,7 @@ def read(request: Request) -> Dataset:
     """Return the features as a data set; validation samples are left out."""
     from gplasc.streams.dataset import Dataset
 
-    index = _read_index(request.path)
+    index = read_index(request.path)
     counts = [int(count) for count in index["classes_per_task"]]
     return Dataset(
         train=_join(request.path, len(counts), "train"),
@@ -79,7 +79,12 @@ def _join(folder: Path, tasks: int, split: str) -> Split:
     return Split(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
+def read_index(folder: Path) -> dict[str, Any]:
+    """Read what `gplasc features` wrote about a folder of features.
+
+    Raises:
+        UserError: If it is none.
+    """
     try:
         index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         if index["format"] == 1 and index["classes_per_task"]:
