@@ -10,10 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gplasc.classifier import ContinualClassifier
     from gplasc.components import list_methods, list_plugins
     from gplasc.config import Config
     from gplasc.criterion import GPLASC
     from gplasc.learning import Callback, Method, Plugin
+    from gplasc.models import ForeignEncoder
     from gplasc.running import Result, run
     from gplasc.streams import list_streams, open_stream
 
@@ -23,6 +25,8 @@ __all__ = [
     "GPLASC",
     "Callback",
     "Config",
+    "ContinualClassifier",
+    "ForeignEncoder",
     "Method",
     "Plugin",
     "Result",
@@ -37,6 +41,8 @@ _HOMES = {
     "GPLASC": "criterion",
     "Callback": "learning",
     "Config": "config",
+    "ContinualClassifier": "classifier",
+    "ForeignEncoder": "models",
     "Method": "learning",
     "Plugin": "learning",
     "Result": "running",

@@ -16,6 +16,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
 import gplasc
+from gplasc.cli_classifier import Export, Features, Info, Learn, Predict
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class _Settings:
     """Name of a method (see `gplasc list`), or the path of a Python file with your own; default: co2l."""
     plugin: _Names = ()
     """Plug-in to add, for example gplasc; may be repeated."""
+    encoder: str | None = None
+    """Name of an encoder, FILE.py:function or package.module:function; default: that of the preset."""
     buffer: int | None = None
     """Number of samples the memory holds; default: that of the preset."""
     seed: int | None = None
@@ -77,7 +80,8 @@ class _Settings:
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        return {**base, "settings": given | parse_assignments(self.set)}
+        encoder = {} if self.encoder is None else {"model.encoder": self.encoder}
+        return {**base, "settings": given | encoder | parse_assignments(self.set)}
 
 
 @dataclass
@@ -417,6 +421,11 @@ _Command = (
     | Annotated[_List, subcommand("list")]
     | Annotated[_Data, subcommand("data")]
     | Annotated[_Check, subcommand("check")]
+    | Annotated[Learn, subcommand("learn")]
+    | Annotated[Predict, subcommand("predict")]
+    | Annotated[Info, subcommand("info")]
+    | Annotated[Export, subcommand("export")]
+    | Annotated[Features, subcommand("features")]
 )
 
 

@@ -70,6 +70,49 @@ def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
     return _find_class(importlib.import_module(f"gplasc.{package}.{_module(name)}"), base)
 
 
+def find_object(reference: str, noun: str) -> object:
+    """Return what ``FILE.py:NAME`` or ``package.module:NAME`` names.
+
+    Args:
+        reference: The file or the module, and the name in it.
+        noun: What it is, for messages.
+
+    Raises:
+        UserError: If it cannot be imported, or has no such name.
+    """
+    place, name = _split(reference, noun)
+    if is_file(place):
+        module = _load_file(Path(place), noun)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except Exception as error:  # a user's module may raise anything
+            raise UserError(
+                f"the {noun} module {place} cannot be imported: {type(error).__name__}: {error}"
+            ) from error
+    if not hasattr(module, name):
+        raise UserError(f"{place} has no '{name}'; {nearest(name, _public(module))}")
+    found: object = getattr(module, name)
+    return found
+
+
+def reference_digest(reference: str, noun: str) -> str:
+    """Return the SHA-256 of the source that ``FILE.py:NAME`` or ``package.module:NAME`` stands in, and of NAME."""
+    place, name = _split(reference, noun)
+    path = Path(place)
+    if not is_file(place):
+        try:
+            spec = importlib.util.find_spec(place)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or spec.origin is None:
+            raise UserError(
+                f"the {noun} module {place} is not installed; write FILE.py:function or package.module:function"
+            )
+        path = Path(spec.origin)
+    return hashlib.sha256(f"{name}\0{_read_source(path)}".encode()).hexdigest()
+
+
 def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
     """Return under which name the settings of the method and of each plug-in stand.
 
@@ -90,6 +133,19 @@ def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
 def source_digest(path: str | Path) -> str:
     """Return the SHA-256 of a source file."""
     return hashlib.sha256(_read_source(Path(path)).encode()).hexdigest()
+
+
+def _split(reference: str, noun: str) -> tuple[str, str]:
+    place, colon, name = reference.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise UserError(
+            f"the {noun} '{reference}' is no reference; write FILE.py:function or package.module:function"
+        )
+    return place, name
+
+
+def _public(module: ModuleType) -> list[str]:
+    return [name for name in vars(module) if not name.startswith("_")]
 
 
 def _read_source(path: Path) -> str:

@@ -20,6 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from gplasc.errors import UserError
 
 Scale = Literal["paper", "cpu", "smoke"]
+OBJECT = "object:"
+"""The name of an encoder that was passed as an object begins with this."""
 
 
 class Settings(BaseModel):
@@ -48,7 +50,18 @@ class Data(Settings):
 class Model(Settings):
     """The network."""
 
-    encoder: str = "resnet18"
+    encoder: str = Field(
+        "resnet18",
+        description="a name, FILE.py:function or package.module:function; object:NAME is a module that was passed",
+    )
+    encoder_lr: float = Field(
+        1.0,
+        ge=0,
+        description="factor of the learning rate of the encoder; 0: frozen, features are computed once",
+    )
+    feature_views: int = Field(
+        4, ge=0, description="augmented views of each training image that a frozen encoder computes"
+    )
     width: int = Field(64, gt=0)
     features: Literal["relu", "signed"] = "relu"
     initialization: Literal["kaiming", "pytorch"] = Field(

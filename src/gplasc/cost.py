@@ -16,7 +16,7 @@ from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.progress import duration
 from gplasc.resolve import Resolved
-from gplasc.running import check_device, open_configured_stream
+from gplasc.running import check_device, open_learned_stream
 from gplasc.streams import Stream
 
 _MEASURED = 3
@@ -49,18 +49,20 @@ def measure_cost(
     The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
     config = resolved.config
-    stream = open_configured_stream(resolved, data_dir)
-    learner = build_learner(config, stream, device=check_device(device))
+    device = check_device(device)
+    stream, encoder = open_learned_stream(resolved, data_dir, device=device)
+    learner = build_learner(config, stream, encoder=encoder, device=device)
     ctx = learner.ctx
     tasks = list(range(len(stream)))
     sizes = [len(task.train) for task in stream]
     pools = pool_sizes(config, learner.method.pool, sizes)
-    steps = steps_per_task(config, learner.method.pool, sizes)
-    images = [size * epochs_of(config.train, index) for index, size in enumerate(pools)]
+    trains = learner.method.trains
+    steps = [trains * count for count in steps_per_task(config, learner.method.pool, sizes)]
+    images = [trains * size * epochs_of(config.train, index) for index, size in enumerate(pools)]
 
-    first = _seconds_per_step(learner, stream, 0)
+    first = _seconds_per_step(learner, stream, 0) if trains else 0.0
     later = first
-    if len(tasks) > 1:
+    if len(tasks) > 1 and trains:
         if learner.needs_previous:
             ctx.keep_previous()
         later = _seconds_per_step(learner, stream, 1)
@@ -73,7 +75,7 @@ def measure_cost(
     looks = sum(
         size * (config.probe.views if config.probe.mode == "cached" else config.probe.epochs)
         for size in pools
-        if not ctx.network.classifier
+        if trains and not ctx.network.classifier
     )
     tested = sum(len(evaluation_samples(stream[i], config)) for after in tasks for i in range(after + 1))
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from gplasc.components import is_file, section_names, source_digest
 from gplasc.config import Config, Data, Model, Probe, Scale, Settings, Train, nearest
+from gplasc.encoders import encoder_identity
 from gplasc.errors import UserError
 from gplasc.methods import find_method
-from gplasc.models import list_encoders
 from gplasc.plugins import find_plugin
 from gplasc.presets import matching_rules
 from gplasc.streams import Stream, fingerprint
@@ -107,6 +107,8 @@ def resolve(
             tree[section] = group
     config = _validated(Config, tree, "")
     _check_values(config)
+    if source := encoder_identity(config.model.encoder):
+        config = config.model_copy(update={"identity": {**config.identity, "encoder": source}})
     sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
     return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
 
@@ -125,7 +127,7 @@ def identify(
         UserError: If the data is missing or cannot be read.
     """
     found = fingerprint(resolved.config.stream if stream is None else stream, data_dir=data_dir)
-    return _with_data(resolved, found)
+    return with_identity(resolved, "data", found)
 
 
 def identify_all(runs: Iterable[Resolved], *, data_dir: str | Path | None = None) -> list[Resolved]:
@@ -143,12 +145,13 @@ def identify_all(runs: Iterable[Resolved], *, data_dir: str | Path | None = None
             except UserError:
                 digests[name] = None
         digest = digests[name]
-        found.append(run if digest is None else _with_data(run, digest))
+        found.append(run if digest is None else with_identity(run, "data", digest))
     return found
 
 
-def _with_data(resolved: Resolved, digest: str) -> Resolved:
-    identity = {**resolved.config.identity, "data": digest}
+def with_identity(resolved: Resolved, name: str, digest: str) -> Resolved:
+    """Add the digest of something that the settings only name."""
+    identity = {**resolved.config.identity, name: digest}
     return resolved.model_copy(update={"config": resolved.config.model_copy(update={"identity": identity})})
 
 
@@ -184,9 +187,6 @@ def _check_values(config: Config) -> None:
             f"train.batch is {config.train.batch}, but a batch of {config.title} holds samples of the task and "
             "of the memory; give 2 or more"
         )
-    if config.model.encoder not in list_encoders():
-        name = config.model.encoder
-        raise UserError(f"there is no encoder '{name}'; {nearest(name, list_encoders())}")
 
 
 def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:

@@ -18,7 +18,7 @@ from gplasc.models import Network
 from gplasc.resolve import Resolved
 from gplasc.results.folder import WEIGHTS
 from gplasc.results.record import read_record
-from gplasc.running import check_device, open_configured_stream
+from gplasc.running import check_device, open_learned_stream
 from gplasc.streams import Samples, Stream, Task
 
 
@@ -68,19 +68,22 @@ def restore(
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
-    stream = stream or open_configured_stream(Resolved(config=config, sources=record["sources"]), data_dir)
-    learner = build_learner(config, stream, device=check_device(device))
+    device = check_device(device)
+    resolved = Resolved(config=config, sources=record["sources"])
+    stream, encoder = open_learned_stream(resolved, data_dir, stream=stream, device=device)
+    learner = build_learner(config, stream, encoder=encoder, device=device)
     modules = learner.ctx.modules
     # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
     wanted = {name for name, value in modules.state_dict().items() if isinstance(value, Tensor)}
     if set(own) != wanted:
-        raise UserError(f"the weights {path} do not belong to the settings of its record; run it again with --restart")
+        raise UserError(
+            f"the weights {path} do not belong to the settings of its record; run it again with --restart"
+        )
     modules.load_state_dict(own, strict=False)
     predictor = {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
-    if (
-        digest(modules.state_dict()) != record["weights_sha256"]
-        or digest(predictor) != record.get("predictor_sha256")
+    if digest(modules.state_dict()) != record["weights_sha256"] or digest(predictor) != record.get(
+        "predictor_sha256"
     ):
         raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
     modules.eval()

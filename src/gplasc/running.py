@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import gplasc
-from gplasc.build import build_learner
+from gplasc.build import build_learner, configured_encoder
 from gplasc.config import Config, Scale
+from gplasc.encoders import choose_encoder
 from gplasc.errors import UserError
+from gplasc.features import FeatureExtractor, extract_features, feature_stream
 from gplasc.files import remove_leftovers, write_atomic
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import (
@@ -30,13 +32,13 @@ from gplasc.learning.digest import digest
 from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
-from gplasc.models import Encoder
+from gplasc.models import Encoder, EncoderBuilder
 from gplasc.progress import Display
 from gplasc.progress import display as open_display
-from gplasc.resolve import Resolved, identify, resolve
+from gplasc.resolve import Resolved, identify, resolve, with_identity
 from gplasc.results.folder import SETTINGS, STATE, TERMS, WEIGHTS, held
 from gplasc.results.record import FORMAT, RECORD, environment, read_record, square, with_metrics, write_record
-from gplasc.streams import Stream, open_stream
+from gplasc.streams import Stream, find_stream, open_stream
 from gplasc.streams.catalog import stream_name
 
 
@@ -77,7 +79,7 @@ def run(
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
     device: str | None = None,
-    encoder: Encoder | None = None,
+    encoder: str | nn.Module | EncoderBuilder | None = None,
     callbacks: Sequence[Callback] = (),
     keep_memory: bool = True,
     restart: bool = False,
@@ -98,7 +100,9 @@ def run(
         out: Folder of all runs.
         data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
         device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
-        encoder: An encoder of your own; default: the one that the settings name.
+        encoder: A name, ``FILE.py:function``, a `torch.nn.Module`, or a function that builds one; default: the one that
+            the settings name. A module is copied. With ``encoder_lr=0``, or if no parameter of it requires gradients,
+            it is frozen.
         callbacks: Called while the run is computed, see `gplasc.Callback`.
         keep_memory: Whether the finished run keeps its memory, which is needed to learn further tasks.
         restart: Discard what the run has saved so far, its record included, and start over.
@@ -112,16 +116,21 @@ def run(
         UserError: If something that was given is not allowed.
         Interrupted: If the run was asked to stop; it is saved.
     """
-    _check_objects(out, data_dir, encoder, callbacks)
+    _check_objects(out, data_dir, callbacks)
     name = stream.name if isinstance(stream, Stream) else stream_name(stream)
+    choice = None if encoder is None else choose_encoder(encoder)
+    if choice is not None:
+        settings |= choice.settings(settings)
     resolved = resolve(name, method, plugins, buffer=buffer, seed=seed, scale=scale, settings=settings)
+    if choice is not None and choice.encoder is not None:
+        resolved = with_identity(resolved, "encoder", choice.identity)
     return execute(
         resolved,
         out=Path(out),
         stream=stream if isinstance(stream, Stream) else None,
         data_dir=data_dir,
         device=device,
-        encoder=encoder,
+        encoder=None if choice is None else choice.encoder,
         callbacks=callbacks,
         keep_memory=keep_memory,
         restart=restart,
@@ -162,7 +171,9 @@ def execute(
                 return Result(record, folder)
             for note in _begin(folder, config):
                 display.say(note)
-            stream = stream or open_configured_stream(resolved, data_dir)
+            stream, encoder = open_learned_stream(
+                resolved, data_dir, stream=stream, encoder=encoder, device=device, display=display
+            )
             for note in stream.notes:
                 display.say(note)
             log = TermLog(folder / TERMS)
@@ -197,9 +208,84 @@ def execute(
         display.close()
 
 
-def open_configured_stream(resolved: Resolved, data_dir: str | Path | None) -> Stream:
-    """Open the stream as the settings want it."""
+def open_learned_stream(
+    resolved: Resolved,
+    data_dir: str | Path | None,
+    *,
+    stream: Stream | None = None,
+    encoder: Encoder | None = None,
+    device: str = "cpu",
+    display: Display | None = None,
+) -> tuple[Stream, Encoder | None]:
+    """Open the stream that a run learns, and the encoder if it is not a built-in one.
+
+    The stream of a frozen encoder is one of features; it comes without encoder.
+
+    Args:
+        resolved: The settings.
+        data_dir: Where data sets are.
+        stream: The stream itself where it has no name that can be opened.
+        encoder: The encoder if it was passed as an object.
+        device: Where features are computed.
+        display: Where to show the progress.
+    """
+    config = resolved.config
+    if encoder is None and ":" in config.model.encoder:
+        encoder = configured_encoder(config, 3)
+    size = None if encoder is None else encoder.image_size
+    stream = stream or open_configured_stream(resolved, data_dir, image_size=size)
+    if config.model.encoder_lr > 0 or stream.features:
+        return stream, encoder
+    encoder = encoder or configured_encoder(config, stream.image_shape[0])
+    extractor = FeatureExtractor(
+        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, device=device
+    )
+    shown = display or open_display(quiet=True)
+    return feature_stream(
+        stream, extractor, on_progress=lambda phase, done: shown.phase(f"{phase} {done:.0%}")
+    ), None
+
+
+def write_features(
+    resolved: Resolved, out: Path, *, data_dir: str | Path | None, device: str, display: Display
+) -> str:
+    """Compute the features of a stream with a frozen encoder and write them into a folder.
+
+    Args:
+        resolved: The settings; stream and encoder are those they name.
+        out: The folder; what is there already is not computed again.
+        data_dir: Where data sets are.
+        device: Where to compute.
+        display: Where to show the progress.
+
+    Returns:
+        One line about what was written.
+
+    Raises:
+        UserError: If the folder holds other features.
+    """
+    config = resolved.config
+    encoder = configured_encoder(config, 3) if ":" in config.model.encoder else None
+    size = None if encoder is None else encoder.image_size
+    stream = open_configured_stream(resolved, data_dir, image_size=size)
+    encoder = encoder or configured_encoder(config, stream.image_shape[0])
+    extractor = FeatureExtractor(
+        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, device=device
+    )
+    extract_features(stream, extractor, out, lambda phase, done: display.phase(f"{phase} {done:.0%}"))
+    return (
+        f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
+        f"{encoder.feature_dim} features; learn them with --stream features:{out}"
+    )
+
+
+def open_configured_stream(
+    resolved: Resolved, data_dir: str | Path | None, *, image_size: int | None = None
+) -> Stream:
+    """Open the stream as the settings want it; `image_size` is used where they leave the size open."""
     data = resolved.config.data
+    if not find_stream(resolved.config.stream)[0].size_is_setting:
+        image_size = None
     return open_stream(
         resolved.config.stream,
         data_dir=data_dir,
@@ -207,7 +293,7 @@ def open_configured_stream(resolved: Resolved, data_dir: str | Path | None) -> S
         class_order_seed=data.class_order_seed,
         images_per_class=data.images_per_class,
         test_images_per_class=data.test_images_per_class,
-        image_size=data.image_size,
+        image_size=data.image_size or image_size,
         validation=data.validation,
         skip_corrupt=data.skip_corrupt,
     )
@@ -236,8 +322,11 @@ def check_device(device: str | None) -> str:
 
 
 def _total_steps(config: Config, stream: Stream) -> int:
+    method = find_method(config.method)
+    if not method.trains:
+        return 0
     sizes = [len(task.train) for task in stream]
-    return sum(steps_per_task(config, find_method(config.method).pool, sizes))
+    return sum(steps_per_task(config, method.pool, sizes))
 
 
 def _begin(folder: Path, config: Config) -> list[str]:
@@ -286,14 +375,10 @@ def _discard(folder: Path) -> None:
     checkpoints.delete_all(folder)
 
 
-def _check_objects(out: Any, data_dir: Any, encoder: Any, callbacks: Any) -> None:
+def _check_objects(out: Any, data_dir: Any, callbacks: Any) -> None:
     for name, value in (("out", out), ("data_dir", data_dir or "")):
         if not isinstance(value, str | Path):
             raise UserError(f"{name} is {value!r}; give the path of a folder")
-    if encoder is not None and not isinstance(encoder, Encoder):
-        raise UserError(
-            f"encoder is {encoder!r}; give a gplasc.models.Encoder, or the name of one as the setting model.encoder"
-        )
     if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
         raise UserError(f"callbacks is {callbacks!r}; give a list of gplasc.Callback objects")
 

@@ -83,7 +83,6 @@ def _record(
             "notes": [],
         },
         "matrix": {"class_il": matrix, "task_il": copy.deepcopy(matrix)},
-        "format": FORMAT,
         "metrics": {"class_il": summarize(matrix, [10] * tasks), "task_il": summarize(matrix, [10] * tasks)},
         "geometry": _geometry(tasks, plugins),
         "timings": [{"train": 2.0 if plugins else 1.0, "evaluation": 0.5} for _ in range(tasks)],

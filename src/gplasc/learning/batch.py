@@ -15,11 +15,16 @@ PoolKind = Literal["current", "mixed", "split", "everything"]
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """How images look before augmentation: (C, H, W), and mean and std of each channel scaled to 0..1."""
+    """How images look before augmentation: (C, H, W), and mean and std of each channel scaled to 0..1.
+
+    Features of a frozen encoder take the place of images in the shape (views, 1, D): the first view is that of the
+    plain image, the others are augmented ones. They have neither mean nor std.
+    """
 
     shape: tuple[int, int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    features: bool = False
 
 
 @dataclass
@@ -64,6 +69,10 @@ class MethodTraits(Protocol):
     @property
     def forwards_memory(self) -> bool:
         """Whether remembered samples are among those the method forwards."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether the network is trained."""
 
     @property
     def teacher(self) -> Literal["train", "eval"] | None:

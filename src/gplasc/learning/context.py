@@ -16,7 +16,7 @@ from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
 from gplasc.streams import Samples, Task
-from gplasc.streams.augment import Augmentation, contrastive, plain, replay, views
+from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
 
 _FORWARD_ROWS = 512
 
@@ -53,6 +53,7 @@ class Context:
         self.config = config
         self.method = method
         self.network = network
+        self.images = images
         self.device = device
         self.expected_tasks = expected_tasks
         """How many tasks were announced; None if nobody knows."""
@@ -70,7 +71,7 @@ class Context:
         self.previous_num_classes = 0
         self.predictor = None
         self._previous_outputs: dict[int, Outputs] = {}
-        self._augmentations = _augmentations(config, images)
+        self._augmentations = new_augmentations(config, images)
 
     def set_modules(self, modules: nn.ModuleDict) -> None:
         """Take over everything trainable, the network included."""
@@ -86,6 +87,16 @@ class Context:
         self.previous_modules.train(self.method.teacher != "eval")
         self.previous = _network_of(self.previous_modules)
         self.previous_num_classes = self.num_classes
+
+    @property
+    def region_index(self) -> int:
+        """The number of earlier tasks that brought new classes; a task may bring only images of known ones."""
+        return max(sum(count > 0 for count in self.classes_per_task) - 1, 0)
+
+    @property
+    def first_anchor(self) -> int:
+        """The lowest label that the task teaches: its first new class, or 0 if it brings known classes alone."""
+        return self.task.classes.start if len(self.task.classes) else 0
 
     @property
     def seen(self) -> range:
@@ -220,7 +231,10 @@ def _network_of(modules: nn.ModuleDict) -> Network:
     return network
 
 
-def _augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
+def new_augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
+    """Return the augmentations of images, or of features, by their kind."""
+    if images.features:
+        return {"contrastive": StoredViews(), "replay": StoredViews(), "plain": StoredViews(plain=True)}
     data, size = config.data, images.shape[-1]
     color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
     return {

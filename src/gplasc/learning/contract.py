@@ -67,6 +67,9 @@ class Method(Component[SettingsType]):
     """What batches are drawn from: the task's samples alone, shuffled with the memory (mixed), with a fixed share of
     each batch from the memory (split), or all tasks seen so far (everything)."""
 
+    trains: ClassVar[bool] = True
+    """Whether the network is trained. If not, a task has no epochs: the predictor is computed from the features."""
+
     @property
     def forwards_memory(self) -> bool:
         """Whether remembered samples are among those the method forwards."""

@@ -155,12 +155,14 @@ class Learner:
             index = self.position.task
             self.learn_task(stream[index], past=stream[:index])
 
-    def learn_task(self, task: Task, past: Sequence[Task] = ()) -> None:
+    def learn_task(self, task: Task, past: Sequence[Task] = (), *, evaluate: bool = True) -> None:
         """Learn one more task, or the rest of it, and evaluate.
 
         Args:
-            task: The task; its index must be that of the next task, and its classes must follow those seen.
+            task: The task; its index must be that of the next task, and its classes must follow those seen. Without
+                evaluation it may have no new classes, and its samples may have labels of earlier tasks.
             past: The earlier tasks that are evaluated too, and trained on by methods that see everything.
+            evaluate: Whether to evaluate on the tasks' test samples and to describe the geometry.
         """
         self.enter(task, past)
         if not self.position.begun:
@@ -169,7 +171,7 @@ class Learner:
         self.log_terms()
         for callback in self.callbacks:
             callback.on_task_trained(self)
-        self._finish(task, past)
+        self._finish(task, past, evaluate=evaluate)
         self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
         for callback in self.callbacks:
             callback.on_task_end(self)
@@ -183,7 +185,7 @@ class Learner:
         ctx.classes_per_task[task.index :] = [len(task.classes)]
         self._grow(task.classes.stop)
         ctx.predictor = None
-        ctx.epochs = epochs_of(self.config.train, task.index)
+        ctx.epochs = epochs_of(self.config.train, task.index) if self.method.trains else 0
         if self.method.pool == "everything":
             ctx.pool = Pool([*(other.train for other in past), task.train])
         else:
@@ -257,7 +259,7 @@ class Learner:
                 f"{len(self.ctx.pool)} samples are trained on); choose train.batch so that no batch has one image"
             ) from None
 
-    def _finish(self, task: Task, past: Sequence[Task]) -> None:
+    def _finish(self, task: Task, past: Sequence[Task], *, evaluate: bool) -> None:
         """Build the predictor, update the memory, evaluate, and keep the model as the previous one."""
         ctx = self.ctx
         with self._timed("predictor"):
@@ -265,8 +267,9 @@ class Learner:
             self.method.fit_predictor(ctx.predictor, ctx)
         with self._timed("memory"):
             self.method.end_task(ctx)
-        with self._timed("evaluation"):
-            self._evaluate([*past, task], ctx.predictor)
+        if evaluate:
+            with self._timed("evaluation"):
+                self._evaluate([*past, task], ctx.predictor)
         if self.needs_previous:
             ctx.keep_previous()
 
@@ -308,7 +311,8 @@ class Learner:
 
     def _new_optimizer(self) -> torch.optim.SGD:
         rates = {n: r for component in self.components for n, r in component.learning_rates().items()}
-        return new_optimizer(self.ctx.modules, self.config.train, rates)
+        factor = 1.0 if self.images.features else self.config.model.encoder_lr
+        return new_optimizer(self.ctx.modules, self.config.train, rates, encoder_lr=factor)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
 from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
+from gplasc.models import Network
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,11 @@ class ModuleRate:
 
 
 def new_optimizer(
-    modules: nn.ModuleDict, train: Train, learning_rates: Mapping[str, ModuleRate]
+    modules: nn.ModuleDict,
+    train: Train,
+    learning_rates: Mapping[str, ModuleRate],
+    *,
+    encoder_lr: float = 1.0,
 ) -> torch.optim.SGD:
     """Return SGD over all modules.
 
@@ -31,13 +37,21 @@ def new_optimizer(
         modules: Everything trainable, by name.
         train: Learning rate, momentum and weight decay.
         learning_rates: Learning rates of single modules that differ from ``train.lr``.
+        encoder_lr: Factor of the encoder's learning rate.
     """
-    groups = []
+    groups: list[dict[str, Any]] = []
     for name, module in modules.items():
         rate = learning_rates.get(name, ModuleRate(train.lr))
         groups.append(
             {"params": list(module.parameters()), "base_lr": rate.lr, "warmup_from": rate.warmup_from}
         )
+    if encoder_lr not in (0, 1):  # an encoder with factor 0 is frozen and has no gradients
+        network = modules["network"]
+        assert isinstance(network, Network)
+        slow = set(network.encoder.parameters())
+        groups[0]["params"] = [parameter for parameter in network.parameters() if parameter not in slow]
+        params = list(network.encoder.parameters())
+        groups.append({"params": params, "base_lr": train.lr * encoder_lr, "warmup_from": None})
     return torch.optim.SGD(
         groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from pydantic import Field
@@ -22,6 +23,7 @@ WARMUP_TARGET = (
     "tasks have hardly more epochs than the warm-up, at that of the task's own schedule"
 )
 """What Co2L and CCLIS say about the warm-up in their `DEVIATIONS`."""
+_STATISTICS_ROWS = 4096
 
 
 class ContrastiveSettings(Settings):
@@ -126,6 +128,85 @@ class ReplayMethod(ClassifierMethod[ReplayType]):
         """Offer the batch, not augmented, to the reservoir."""
         rows = {"x": batch.x, "y": batch.y, **self.columns(parts, outs)}
         reservoir.offer(ctx.memory, rows, ctx.random["memory"])
+
+
+class FeatureStatistics(Method[SettingsType]):
+    """Nothing is trained or remembered: counts and sums of the features of a fixed encoder, in float64 on the CPU."""
+
+    trains: ClassVar[bool] = False
+    unit: ClassVar[bool] = False
+    """Whether features are normalized to unit length."""
+
+    def __init__(self, settings: SettingsType) -> None:
+        super().__init__(settings)
+        self.counts = torch.zeros(0, dtype=torch.float64)
+        """(C,) the number of samples of each class."""
+        self._sums = torch.zeros(0, 0, dtype=torch.float64)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return counts and sums."""
+        return {"counts": self.counts.clone(), "sums": self._sums.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take counts and sums back."""
+        self.counts, self._sums = state["counts"].clone(), state["sums"].clone()
+
+    def add(self, features: Tensor) -> None:
+        """Update further statistics by features (N, D) in float64."""
+
+    def collect(self, ctx: Context) -> None:
+        """Add the samples of the task to the statistics."""
+        train, dim = ctx.task.train, ctx.network.feature_dim
+        added = len(ctx.seen) - len(self.counts)
+        self.counts = torch.cat([self.counts, torch.zeros(added, dtype=torch.float64)])
+        more = torch.zeros(added, dim, dtype=torch.float64)
+        self._sums = torch.cat([self._sums.reshape(-1, dim), more])
+        for rows in torch.arange(len(train)).split(_STATISTICS_ROWS):
+            part = train.take(rows)
+            features = ctx.features(part).double().cpu()
+            if self.unit:
+                features = nn.functional.normalize(features, dim=1)
+            self.counts.index_add_(0, part.y, torch.ones(len(part), dtype=torch.float64))
+            self._sums.index_add_(0, part.y, features)
+            self.add(features)
+
+    def means(self) -> Tensor:
+        """Return the class means, (C, D)."""
+        return self._sums / self.counts.clamp(min=1).unsqueeze(1)
+
+    def predictor(self, ctx: Context) -> nn.Module:
+        """Return linear scores of the features."""
+        return LinearScores(len(ctx.seen), ctx.network.feature_dim, unit=self.unit).to(ctx.device)
+
+
+class LinearScores(nn.Module):
+    """Scores that are linear in the features, (N, D) to (N, C), with weights that are computed, not trained.
+
+    Args:
+        classes: The number of classes C.
+        dim: The number of features D.
+        unit: Whether features are normalized to unit length first.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, classes: int, dim: int, *, unit: bool = False) -> None:
+        super().__init__()
+        self.unit = unit
+        self.register_buffer("weight", torch.zeros(classes, dim))
+        self.register_buffer("bias", torch.zeros(classes))
+
+    def set(self, weight: Tensor, bias: Tensor) -> None:
+        """Set weights (C, D) and biases (C,)."""
+        self.weight.copy_(weight)
+        self.bias.copy_(bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores."""
+        if self.unit:
+            features = nn.functional.normalize(features, dim=1)
+        return nn.functional.linear(features, self.weight, self.bias)
 
 
 class SeenClasses(nn.Module):

@@ -61,7 +61,7 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
             out.projection,
             part.y,
             temperature=self.settings.temperature,
-            anchors=part.y >= ctx.task.classes.start,
+            anchors=part.y >= ctx.first_anchor,
             divisor=self.settings.divisor,
             gram=out.projection_gram,
         )

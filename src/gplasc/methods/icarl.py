@@ -81,7 +81,8 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
     def _class_means(self, ctx: Context) -> Tensor:
         """The mean unit feature of each class's exemplars, of unit length; 0 for a class without any."""
         x, y = ctx.memory["x"], ctx.memory["y"]
-        images = [x, x.flip(-1)] if ctx.config.data.flip > 0 else [x]
+        mirrored = ctx.config.data.flip > 0 and not ctx.images.features
+        images = [x, x.flip(-1)] if mirrored else [x]
         labels = ctx.to_device(y)
         total = torch.zeros(len(ctx.seen), ctx.network.feature_dim, device=ctx.device)
         for version in images:

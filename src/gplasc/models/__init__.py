@@ -7,7 +7,9 @@ from typing import Protocol, cast, get_args
 
 import torch
 
+from gplasc.models.adapter import FeatureAdapter, FixedFeatures
 from gplasc.models.encoder import Encoder, Features
+from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder, load_encoder
 from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
 from gplasc.models.initialize import Initialization
 from gplasc.models.network import Network, Outputs
@@ -17,7 +19,11 @@ from gplasc.models.statistics import steady_statistics
 
 __all__ = [
     "Encoder",
+    "EncoderBuilder",
+    "FeatureAdapter",
     "Features",
+    "FixedFeatures",
+    "ForeignEncoder",
     "Initialization",
     "LinearClassifier",
     "Network",
@@ -27,8 +33,10 @@ __all__ = [
     "ResNet18",
     "SmallConv",
     "Stem",
+    "as_encoder",
     "build_encoder",
     "list_encoders",
+    "load_encoder",
     "resnet18",
     "small_conv",
     "steady_statistics",

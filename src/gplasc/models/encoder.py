@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +18,26 @@ class Encoder(nn.Module, ABC):
     Attributes:
         feature_dim: The number of features.
         in_channels: The number of channels of the images.
+        image_size: Width and height of the images that the encoder was made for; None: any.
+        normalizes: Whether the encoder normalizes images itself; it is then given images scaled to 0..1.
+        frozen: Whether the encoder is not trained, see `freeze`.
     """
 
     feature_dim: int
     in_channels: int
+    image_size: int | None = None
+    normalizes: bool = False
+    frozen: bool = False
+
+    def freeze(self) -> None:
+        """Exclude the encoder from training: no gradients, and always in evaluation mode."""
+        self.requires_grad_(False)
+        self.frozen = True
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; a frozen encoder stays in evaluation mode, so that BatchNorm's statistics do not change."""
+        return super().train(mode and not self.frozen)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pooled features of images.

@@ -10,13 +10,14 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from gplasc.config import Settings
-from gplasc.criterion import GPLASC
+from gplasc.criterion import GPLASC, Frame
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
 from gplasc.losses import supcon
 from gplasc.models import Network, Outputs
 
-_UNKNOWN_TASKS = 100  # regions that are prepared when nobody knows the number of tasks
+_UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
+_FIRST_TASKS = 8  # regions that are prepared at first if nobody announced the number of tasks
 
 
 class GPLASCSettings(Settings):
@@ -24,7 +25,8 @@ class GPLASCSettings(Settings):
 
     expected_tasks: int | Literal["known", "unknown"] = Field(
         "known",
-        description="regions prepared: as many as the stream has tasks, an over-estimate, or 100 if unknown",
+        description="regions prepared: as many as the stream has tasks, an over-estimate, or 100 if unknown; if nobody "
+        "announced the tasks, known prepares a frame that is extended when it is full",
     )
     margin: float = Field(0.1, ge=0, lt=1)
     lambda_range: float = Field(1.0, ge=0)
@@ -107,9 +109,12 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         """Prepare the regions."""
         settings = self.settings
         in_features = settings.space == "feature"
-        signed = ctx.config.model.features == "signed" or not in_features
+        signed = ctx.config.model.features == "signed" or ctx.images.features or not in_features
         num_tasks = self._num_tasks(ctx)
         target = settings.position_target
+        frame: Frame = "simplex"
+        if self._open_ended(ctx):
+            frame = "orthonormal" if signed else "nonnegative"
         self.criterion = GPLASC(
             num_tasks,
             network.feature_dim if in_features else ctx.config.model.projection_dim,
@@ -121,8 +126,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             range_form=settings.range_form,
             range_reduction=settings.range_reduction,
             distillation=parse_distillation(settings.distillation),
+            frame=frame,
             projector_sigmoid=not signed,
-            frame="simplex",
             check_features=False,  # the learner checks the terms, and names the one that is not finite
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
@@ -135,6 +140,18 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what the terms saw last."""
         self.criterion.load_report(state["report"])
+
+    def begin_task(self, ctx: Context) -> None:
+        """Add a direction for a task that nobody announced; those of earlier tasks do not move."""
+        if ctx.region_index >= self.criterion.num_tasks and self._open_ended(ctx):
+            wanted = min(2 * self.criterion.num_tasks, self.criterion.feature_dim)
+            # The feature dimension is the largest number of orthogonal directions, so the last steps are small.
+            while wanted > ctx.region_index:
+                try:
+                    self.criterion.extend(wanted)
+                    return
+                except ValueError:
+                    wanted = min(wanted - 1, max(ctx.region_index + 1, wanted // 2))
 
     def parts(self, batch: Batch, own: list[Part], ctx: Context) -> list[Part]:
         """Ask for two views of the current samples and for past samples, where the method does not forward them."""
@@ -156,11 +173,13 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         count = len(mine) - self._brings_memory(ctx)  # 1 if there are two views of current samples, else 0
         views = list(zip(mine, my_outs, strict=True))[:count]
         shaped = views or list(zip(own, outs, strict=True))
+        region = self._region(ctx)
+        placed = [part.current if region is not None else part.current[:0] for part, _ in shaped]
         terms: dict[str, Tensor] = self.criterion(
-            _gather([self._space(out)[part.current] for part, out in shaped]),
-            _gather([part.y[part.current] for part, _ in shaped]),
-            ctx.task.index,
-            num_classes=len(ctx.task.classes),
+            _gather([self._space(out)[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
+            _gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),
+            region or 0,
+            num_classes=len(ctx.task.classes) if region is not None else None,
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
         if self.settings.lambda_contrast > 0:
@@ -183,17 +202,30 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the theory says of the task, the prepared centers, and what the terms saw last."""
+        region = self._region(ctx)
+        if region is None or not ctx.method.trains:
+            return {}
         if self.settings.space != "feature":
             return {"last_step": self.criterion.report()}
         return {
-            "region": self.criterion.region(ctx.task.index),
+            "region": self.criterion.region(region),
             "vertices": self.criterion.vertices.cpu(),
             "last_step": self.criterion.report(),
         }
 
+    def _open_ended(self, ctx: Context) -> bool:
+        return self.settings.expected_tasks == "known" and ctx.expected_tasks is None
+
+    def _region(self, ctx: Context) -> int | None:
+        """Return the region of the task; None if it has no new classes, or the feature space has no further one."""
+        index = ctx.region_index
+        return index if len(ctx.task.classes) and index < self.criterion.num_tasks else None
+
     def _num_tasks(self, ctx: Context) -> int:
         wanted, announced = self.settings.expected_tasks, ctx.expected_tasks
-        if wanted == "unknown" or (wanted == "known" and announced is None):
+        if self._open_ended(ctx):
+            return _FIRST_TASKS
+        if wanted == "unknown":
             return _UNKNOWN_TASKS
         if wanted == "known":
             assert announced is not None

@@ -212,8 +212,20 @@ def _decode_all(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _decode_one(path: Path, size: int, upright: bool) -> NDArray[np.uint8] | str:
-    """Return (3, size, size) pixels, or why there are none."""
+def read_image(path: Path) -> Tensor:
+    """Decode one file to RGB of its own size, turned the way the camera was held: (3, H, W) uint8.
+
+    Raises:
+        UserError: If it cannot be decoded.
+    """
+    pixels = _decode_one(path, None, True)
+    if isinstance(pixels, str):
+        raise UserError(_undecodable(path, pixels))
+    return torch.from_numpy(pixels)
+
+
+def _decode_one(path: Path, size: int | None, upright: bool) -> NDArray[np.uint8] | str:
+    """Return (3, size, size) pixels, or (3, H, W) if `size` is None, or why there are none."""
     from PIL import Image, ImageOps
 
     try:
@@ -237,7 +249,7 @@ def _decode_one(path: Path, size: int, upright: bool) -> NDArray[np.uint8] | str
         return str(error).split("\n")[0][:120] or type(error).__name__
 
 
-def _to_rgb(image: Image.Image, size: int) -> NDArray[np.uint8]:
+def _to_rgb(image: Image.Image, size: int | None) -> NDArray[np.uint8]:
     from PIL.Image import Resampling
 
     if image.mode.startswith("I;16"):
@@ -246,7 +258,7 @@ def _to_rgb(image: Image.Image, size: int) -> NDArray[np.uint8]:
         image = image.convert("RGBA")
     if image.mode != "RGB":
         image = image.convert("RGB")
-    if image.size != (size, size):
+    if size is not None and image.size != (size, size):
         image = image.resize((size, size), Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 

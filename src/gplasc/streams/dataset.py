@@ -38,7 +38,7 @@ class Split:
 class Dataset:
     """What a reader returns: two splits, the names of the classes, constants, and notes for the user.
 
-    classes_per_task is the default where it is not the catalog's.
+    classes_per_task is the default where it is not the catalog's; features says that they take the place of images.
     """
 
     train: Split
@@ -48,6 +48,7 @@ class Dataset:
     std: tuple[float, ...]
     notes: tuple[str, ...] = ()
     classes_per_task: int | None = None
+    features: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def build_stream(
         mean=dataset.mean,
         std=dataset.std,
         notes=dataset.notes,
+        features=dataset.features,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Protocol, overload
 from weakref import WeakValueDictionary
 
 import torch
@@ -74,14 +74,21 @@ class Selection:
         return Samples(x, labels, mapping)
 
 
+class Source(Protocol):
+    """Something that samples can be read from."""
+
+    def samples(self, first_class: int) -> Samples:
+        """Return the samples; labels are counted from `first_class`."""
+
+
 @dataclass(frozen=True)
 class TaskPlan:
     """What a task will consist of, before anything is read and before its place in a stream is known."""
 
     class_names: tuple[str, ...]
-    train: Selection
-    test: Selection
-    validation: Selection | None = None
+    train: Source
+    test: Source
+    validation: Source | None = None
 
 
 class Stream(Sequence[Task]):
@@ -95,6 +102,7 @@ class Stream(Sequence[Task]):
     image_shape   (channels, height, width)
     mean, std     per channel, of images scaled to 0..1
     notes         what the user should know, such as skipped files
+    features      whether samples are features of a frozen encoder: (views, 1, D) in place of images
     """
 
     def __init__(
@@ -106,8 +114,10 @@ class Stream(Sequence[Task]):
         mean: tuple[float, ...],
         std: tuple[float, ...],
         notes: tuple[str, ...] = (),
+        features: bool = False,
     ) -> None:
         self.name = name
+        self.features = features
         self.image_shape = image_shape
         self.mean = mean
         self.std = std
@@ -142,6 +152,7 @@ class Stream(Sequence[Task]):
                 mean=self.mean,
                 std=self.std,
                 notes=self.notes,
+                features=self.features,
             )
         number = range(len(self))[index]  # negative indices and IndexError as for a list
         task = self._alive.get(number)

@@ -22,8 +22,9 @@ from torch import Tensor
 from gplasc.streams.augment.normalize import plain
 from gplasc.streams.augment.padded_crop import replay
 from gplasc.streams.augment.simclr import contrastive
+from gplasc.streams.augment.stored import StoredViews
 
-__all__ = ["DEVIATIONS", "Augmentation", "contrastive", "plain", "replay", "views"]
+__all__ = ["DEVIATIONS", "Augmentation", "StoredViews", "contrastive", "plain", "replay", "views"]
 
 DEVIATIONS = (
     "hue turns the colors about the gray axis of RGB, which keeps the mean of the channels; torchvision turns it in "

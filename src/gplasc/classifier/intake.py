@@ -1,0 +1,256 @@
+"""What a user may give as images and labels, checked where it enters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gplasc.classifier.pipeline import resize
+from gplasc.errors import UserError
+from gplasc.streams.cache import read_image
+from gplasc.streams.images import list_folders, list_images
+from gplasc.streams.info import printable
+
+Label = str | int
+_PIECE = 256
+
+
+@dataclass(frozen=True)
+class LabeledImages:
+    """Images of one shape, (N, C, size, size) uint8, and the label of each."""
+
+    x: Tensor
+    labels: tuple[Label, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """A digest of images and labels."""
+        total = hashlib.sha256(repr((self.labels, tuple(self.x.shape))).encode("utf-8", "surrogatepass"))
+        total.update(self.x.contiguous().numpy().data)
+        return total.hexdigest()
+
+
+def read_labeled(data: Any, labels: Any, *, channels: int | None, size: int | None) -> LabeledImages:
+    """Read images with their labels.
+
+    Args:
+        data: An array of images, a folder with one folder for each class, or an iterable of (image, label).
+        labels: One label for each image of an array; None otherwise.
+        channels: The number of channels that images must have; None: that of the first.
+        size: Width and height that images are resized to; None: those of the first, if it is square.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+    """
+    if isinstance(data, (str, Path)):
+        if labels is not None:
+            raise UserError("y was given with a folder, whose folders are the labels; leave y out")
+        pairs: Iterable[tuple[Tensor, Label]] = _from_folder(Path(data))
+    elif isinstance(data, (np.ndarray, Tensor)) or labels is not None:
+        pairs = _from_arrays(data, labels)
+    else:
+        pairs = _from_iterable(data)
+    return _collect(pairs, channels, size)
+
+
+def as_images(data: Any) -> Tensor:
+    """Return an array of images as (N, C, H, W) uint8.
+
+    Raises:
+        UserError: If it is no array of images.
+    """
+    x = _as_tensor(data)
+    if x.ndim == 3:
+        x = x.unsqueeze(1)
+    if x.ndim != 4:
+        raise UserError(
+            f"X has the shape {tuple(x.shape)}; give images N x H x W x C or N x C x H x W, C being 1 or 3"
+        )
+    last, first = x.shape[3] in (1, 3), x.shape[1] in (1, 3)
+    if last and first and x.shape[1] != x.shape[3]:
+        last = x.shape[3] == 3
+    if not last and not first:
+        raise UserError(
+            f"X has the shape {tuple(x.shape)}, with {x.shape[3]} or {x.shape[1]} channels; images have 1 (gray) or 3"
+        )
+    return x.permute(0, 3, 1, 2) if last else x
+
+
+def as_label(value: object) -> Label:
+    """Return a label as text or a whole number.
+
+    Raises:
+        UserError: If it is neither.
+    """
+    if isinstance(value, str):
+        if not value.strip():
+            raise UserError("a label is empty; give every class a name or a number")
+        return str(value)
+    if isinstance(value, Tensor) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        number = float(value)
+        if number.is_integer():
+            return int(value)
+    raise UserError(f"the label {value!r} is neither a name nor a whole number")
+
+
+def fit_channels(x: Tensor, channels: int) -> Tensor:
+    """Return images (N, C, H, W) with so many channels: gray ones are repeated.
+
+    Raises:
+        UserError: If images have color and the classifier learned gray ones.
+    """
+    if x.shape[1] == channels:
+        return x
+    if x.shape[1] == 1:
+        return x.expand(-1, channels, -1, -1)
+    raise UserError(
+        f"images have {x.shape[1]} channels, but the first ones that were learned had {channels}; "
+        "convert them to gray"
+    )
+
+
+def list_files(paths: Sequence[str | Path]) -> list[Path]:
+    """Return image files: those named, and all below the folders named.
+
+    Raises:
+        UserError: If a path does not exist, or a folder has no images.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = [path / name for name in list_images(path)]
+            if not inside:
+                raise UserError(f"there are no images in {path}; name image files or folders of them")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise UserError(f"{path} does not exist; name image files or folders of them")
+    return found
+
+
+def _from_folder(root: Path) -> Iterator[tuple[Tensor, Label]]:
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise UserError(f"{root} {what}; give a folder that has one folder for each class")
+    classes = list_folders(root)
+    if not classes:
+        raise UserError(f"{root} has no class folders; put images into {root}/CLASS/IMAGE.jpg")
+    for name in classes:
+        files = list_images(root / name)
+        if not files:
+            raise UserError(f"{root / name} has no images; put some there, or delete the folder")
+        for file in files:
+            yield read_image(root / name / file), printable(name)
+
+
+def _from_arrays(data: Any, labels: Any) -> Iterator[tuple[Tensor, Label]]:
+    if labels is None:
+        raise UserError("y is missing; give one label for each image")
+    x = as_images(data)
+    given = [as_label(label) for label in (labels.tolist() if hasattr(labels, "tolist") else list(labels))]
+    if len(given) != len(x):
+        raise UserError(f"there are {len(x)} images and {len(given)} labels; give one label for each image")
+    yield from zip(x, given, strict=True)
+
+
+def _from_iterable(data: Any) -> Iterator[tuple[Tensor, Label]]:
+    if not isinstance(data, Iterable):
+        raise UserError(
+            f"X is a {type(data).__name__}; give an array of images, a folder, or an iterable of (image, label)"
+        )
+    announced = len(data) if isinstance(data, Sized) else None
+    count = 0
+    items = iter(data)
+    while True:
+        try:
+            item = next(items)
+        except StopIteration:
+            break
+        except Exception as error:  # a user's iterable may raise anything
+            raise UserError(
+                f"the iterable ended after {count} images with {type(error).__name__}: {error}; nothing was learned"
+            ) from error
+        try:
+            image, label = item
+        except (TypeError, ValueError):
+            raise UserError(f"item {count} of the iterable is no pair (image, label)") from None
+        yield as_image(image), as_label(label)
+        count += 1
+    if announced is not None and count < announced:
+        raise UserError(f"the iterable ended after {count} of {announced} images; nothing was learned")
+
+
+def as_image(image: Any) -> Tensor:
+    """Return one image, an array, a Pillow image or a file, as (C, H, W) uint8.
+
+    Raises:
+        UserError: If it is none of these.
+    """
+    if isinstance(image, (str, Path)):
+        return read_image(Path(image))
+    if hasattr(image, "convert") and hasattr(image, "mode"):  # Pillow
+        image = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+    x = _as_tensor(image)
+    if x.ndim not in (2, 3):
+        raise UserError(
+            f"an image has the shape {tuple(x.shape)}; give H x W x C or C x H x W, C being 1 or 3"
+        )
+    return as_images(x.unsqueeze(0))[0]
+
+
+def _as_tensor(data: Any) -> Tensor:
+    if not isinstance(data, Tensor):
+        try:
+            array = np.asarray(data)
+            data = torch.from_numpy(np.ascontiguousarray(array)) if array.dtype == np.uint8 else array
+        except (TypeError, ValueError) as error:
+            raise UserError(f"X cannot be read as an array ({error}); give images as uint8") from None
+    if not isinstance(data, Tensor) or data.dtype != torch.uint8:
+        raise UserError(f"X has the type {data.dtype}; give images as uint8, with values from 0 to 255")
+    return data.cpu()
+
+
+def _collect(pairs: Iterable[tuple[Tensor, Label]], channels: int | None, size: int | None) -> LabeledImages:
+    """Bring images to one shape and leave out repetitions."""
+    rows: list[Tensor] = []
+    labels: list[Label] = []
+    seen: dict[bytes, Label] = {}
+    repeated = 0
+    for image, label in pairs:
+        if size is None:
+            size = max(image.shape[-2:])
+        channels = channels or image.shape[0]
+        if min(image.shape[-2:]) < 1:
+            raise UserError(f"an image has the shape {tuple(image.shape)}; images need at least one pixel")
+        x = resize(fit_channels(image.unsqueeze(0), channels), size).round().clamp(0, 255).to(torch.uint8)[0]
+        key = hashlib.sha256(x.contiguous().numpy().data).digest()
+        if key in seen:
+            if seen[key] != label:
+                raise UserError(
+                    f"the same image has the labels {seen[key]!r} and {label!r}; delete it from one of the classes"
+                )
+            repeated += 1
+            continue
+        seen[key] = label
+        rows.append(x)
+        labels.append(label)
+    if not rows:
+        raise UserError("there are no images; give at least one")
+    kinds = {type(label) for label in labels}
+    if len(kinds) > 1:
+        raise UserError(
+            "some labels are text and others are numbers; give all of them as text, or all as numbers"
+        )
+    notes = (f"{repeated} images are there twice; one of each is used",) if repeated else ()
+    return LabeledImages(torch.stack(rows), tuple(labels), notes)

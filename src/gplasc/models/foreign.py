@@ -1,0 +1,144 @@
+"""Any module as an encoder: a pretrained backbone, or one of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gplasc.components import find_object
+from gplasc.errors import UserError
+from gplasc.models.encoder import Encoder
+
+EncoderBuilder = Callable[[], nn.Module]
+"""A function without arguments that returns an encoder."""
+
+_PROBE_SIZE = 64  # of the image that tells the number of features, where the encoder has no size of its own
+
+
+class ForeignEncoder(Encoder):
+    """A module that maps images to vectors or feature maps, as an encoder.
+
+    Feature maps (N, D, h, w) are averaged. An output with the attribute ``pooler_output`` (transformers) is replaced by
+    that attribute. Images are resized to ``image_size``, gray ones get three equal channels, and all are normalized by
+    ``mean`` and ``std``: the module sees what it was trained with, whatever the data set.
+
+    >>> ForeignEncoder(nn.Conv2d(3, 8, 3), image_size=32).feature_dim
+    8
+
+    Args:
+        module: Maps normalized images (N, C, image_size, image_size) to (N, D) or (N, D, h, w).
+        image_size: Width and height that the module was trained with; default: images are not resized.
+        mean: Of each channel of images scaled to 0..1; default: ImageNet's.
+        std: Of each channel of images scaled to 0..1; default: ImageNet's.
+
+    Raises:
+        UserError: If the module cannot be applied to such images, or returns something else.
+    """
+
+    normalizes = True
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        image_size: int | None = None,
+        mean: Sequence[float] = (0.485, 0.456, 0.406),
+        std: Sequence[float] = (0.229, 0.224, 0.225),
+    ) -> None:
+        super().__init__()
+        if len(mean) != len(std) or not len(mean) or min(std) <= 0:
+            raise UserError(
+                f"mean is {tuple(mean)} and std {tuple(std)}; give one number for each channel, std above 0"
+            )
+        if image_size is not None and image_size < 1:
+            raise UserError(f"image_size is {image_size}; give a number of pixels, or leave it out")
+        self.module = module
+        self.image_size = image_size
+        self.in_channels = len(mean)
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
+        self.feature_dim = self._count_features()
+
+    @property
+    def title(self) -> str:
+        """The name of the module's class."""
+        return type(self.module).__name__
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images scaled to 0..1, (N, C, H, W), to features (N, feature_dim)."""
+        out = self.maps(x)
+        return out.mean((2, 3)) if out.ndim == 4 else out
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Return what the module returns for normalized images: (N, feature_dim) or (N, feature_dim, h, w)."""
+        if x.shape[1] == 1 and self.in_channels > 1:
+            x = x.expand(-1, self.in_channels, -1, -1)
+        size = self.image_size
+        if size is not None and x.shape[-2:] != (size, size):
+            x = nn.functional.interpolate(x, (size, size), mode="bilinear", antialias=True)
+        out: Any = self.module((x - self.mean) / self.std)
+        pooled: Tensor = getattr(out, "pooler_output", out)
+        return pooled
+
+    def _count_features(self) -> int:
+        size, training = self.image_size or _PROBE_SIZE, self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                out = self.maps(torch.zeros(2, self.in_channels, size, size))
+        except Exception as error:  # a user's module may raise anything
+            raise UserError(
+                f"the encoder {self.title} cannot be applied to images of {self.in_channels} x {size} x {size} "
+                f"({type(error).__name__}: {error}); wrap it in gplasc.ForeignEncoder with its own image_size"
+            ) from error
+        finally:
+            self.module.train(training)
+        if not isinstance(out, Tensor) or out.ndim not in (2, 4) or len(out) != 2:
+            found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise UserError(
+                f"the encoder {self.title} returned {found} for 2 images; "
+                "it must return features (N, D) or feature maps (N, D, h, w): wrap it in a module that does"
+            )
+        return int(out.shape[1])
+
+
+def as_encoder(value: nn.Module | EncoderBuilder) -> Encoder:
+    """Return an encoder for a module, or for a function that builds one.
+
+    A function is called with torch's global generator at a fixed seed, so that weights it draws are reproducible.
+
+    Raises:
+        UserError: If it is neither, or cannot be used as an encoder.
+    """
+    if not isinstance(value, nn.Module):
+        if not callable(value):
+            raise UserError(
+                f"encoder is {value!r}; give a name, a torch.nn.Module, or a function that returns one"
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            built: object = value()
+        if not isinstance(built, nn.Module):
+            raise UserError(
+                f"the function {getattr(value, '__name__', value)} returned a {type(built).__name__}; "
+                "it must return a torch.nn.Module"
+            )
+        value = built
+    return value if isinstance(value, Encoder) else ForeignEncoder(value)
+
+
+def load_encoder(reference: str) -> Encoder:
+    """Build the encoder that ``FILE.py:function`` or ``package.module:function`` names.
+
+    Raises:
+        UserError: If it cannot be imported or is not an encoder.
+    """
+    found = find_object(reference, "encoder")
+    if not callable(found) and not isinstance(found, nn.Module):
+        raise UserError(f"{reference} is a {type(found).__name__}; name a function that returns an encoder")
+    return as_encoder(found)

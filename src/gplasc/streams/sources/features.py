@@ -1,0 +1,96 @@
+"""features:PATH: features of a frozen encoder, as `gplasc features` writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gplasc.errors import UserError
+from gplasc.streams.info import Request, StreamInfo
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gplasc.streams.dataset import Dataset, Split
+
+INDEX = "features.json"
+
+STREAMS = (
+    StreamInfo(
+        name="features:PATH",
+        description="features of a frozen encoder, made by `gplasc features`",
+        tasks=None,
+        classes_per_task=2,
+        image_size=None,
+        channels=None,
+    ),
+)
+
+
+def part_name(task: int, split: str) -> str:
+    """Return the name of the file of one split of one task."""
+    return f"task-{task:04d}-{split}.safetensors"
+
+
+def files(request: Request) -> list[Path]:
+    """Return the index and the files it names."""
+    index = read_index(request.path)
+    tasks = range(len(index["classes_per_task"]))
+    parts = [request.path / part_name(task, split) for split in ("train", "test") for task in tasks]
+    return [request.path / INDEX, *parts]
+
+
+def read(request: Request) -> Dataset:
+    """Return the features as a data set; validation samples are left out."""
+    from gplasc.streams.dataset import Dataset
+
+    index = read_index(request.path)
+    counts = [int(count) for count in index["classes_per_task"]]
+    return Dataset(
+        train=_join(request.path, len(counts), "train"),
+        test=_join(request.path, len(counts), "test"),
+        class_names=tuple(map(str, index["class_names"])),
+        mean=(),
+        std=(),
+        classes_per_task=max(counts),
+        features=True,
+    )
+
+
+def read_part(path: Path) -> tuple[Tensor, Tensor]:
+    """Map one file: features (N, views, 1, D) and labels (N,)."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        found = load_file(path)
+        return found["x"], found["y"]
+    except (OSError, SafetensorError, KeyError) as error:
+        raise UserError(f"{path} cannot be read ({error}); run `gplasc features` again") from None
+
+
+def _join(folder: Path, tasks: int, split: str) -> Split:
+    import torch
+
+    from gplasc.streams.dataset import Split
+
+    parts = [read_part(folder / part_name(task, split)) for task in range(tasks)]
+    return Split(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """Read what `gplasc features` wrote about a folder of features.
+
+    Raises:
+        UserError: If it is none.
+    """
+    try:
+        index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        if index["format"] == 1 and index["classes_per_task"]:
+            return index
+        raise ValueError(f"format {index['format']} is not known")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{folder} holds no features ({error}); write them with `gplasc features --out {folder}`"
+        ) from None
