@@ -21,6 +21,7 @@ from gplasc.errors import UserError
 
 if TYPE_CHECKING:
     from gplasc.resolve import Resolved
+    from gplasc.sweep.engine import Engine
 
 _Names = UseAppendAction[tuple[str, ...]]
 _INTERRUPTED = "interrupted and saved; run the same command again to continue"
@@ -239,11 +240,25 @@ class _Many:
     workers: int | None = None
     """Runs computed at the same time, in processes; default: 1, but one a core at smoke scale."""
     threads: int | None = None
-    """Threads of torch in each process; default: OMP_NUM_THREADS, else the cores divided among the workers."""
+    """Threads of torch in each run; default: OMP_NUM_THREADS, else the cores divided among the workers; Ray: --cpus."""
+    engine: Literal["processes", "ray"] = "processes"
+    """What computes the runs: processes of this machine, or a Ray cluster (needs the extra `ray`)."""
+    address: str | None = None
+    """Ray: address of the cluster; default: RAY_ADDRESS, else the cluster of this machine."""
+    cpus: float | None = None
+    """Ray: cores of each run; default: 1."""
+    gpus: float | None = None
+    """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
     dry_run: bool = False
     """Only say how many runs there are, how many are complete, and how long the rest takes."""
     quiet: bool = False
     """No progress."""
+
+    def chosen_engine(self) -> Engine:
+        """Return what computes the runs."""
+        from gplasc.sweep.engine import Engine
+
+        return Engine(self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus)
 
 
 @dataclass
@@ -276,8 +291,9 @@ class _Reproduce(_Many):
         from gplasc.experiments.reproduce import preview, reproduce
         from gplasc.sweep.overview import open_overview
 
-        names = ("scale", "seeds", "only", "methods", "out", "data_dir", "device", "workers", "threads")
+        names = ("scale", "seeds", "only", "methods", "out", "data_dir", "device")
         grid: dict[str, Any] = {name: getattr(self, name) for name in names}
+        grid["engine"] = self.chosen_engine()
         if self.dry_run:
             print(preview(self.name, **grid))
             return 0
@@ -319,14 +335,70 @@ class _Sweep(_Settings, _Many):
                 out=self.out,
                 data_dir=self.data_dir,
                 device=self.device,
-                workers=self.workers,
-                threads=self.threads,
+                engine=self.chosen_engine(),
                 dry_run=self.dry_run,
                 overview=open_overview(self.quiet),
             )
         except Interrupted:
             print(_INTERRUPTED, file=sys.stderr)
             return 130
+
+
+@dataclass
+class _Tune(_Settings):
+    """Search for the best settings on a validation split, with Optuna (needs the extra `tune`).
+
+    Run again, the command continues the study. It ends with best.toml, to be read with --config, and study.svg.
+    """
+
+    trials: int = 20
+    """Number of trials in all, those of earlier commands included."""
+    out: Path = Path("study")
+    """Folder of the study and of its runs."""
+    space: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE,...")] = ()
+    """Settings and values to search, for example margin=0,0.1 train.lr=0.1,0.5; default: what the paper searched."""
+    search_seed: int = 0
+    """Seed of the search; --seed is that of every run."""
+    workers: int = 1
+    """Trials computed at the same time, in processes."""
+    storage: str | None = None
+    """Address of Optuna's storage, for workers on several machines; default: an SQLite file in --out."""
+    data_dir: Path | None = None
+    """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
+    device: str | None = None
+    """cpu, cuda, mps; default: the accelerator if there is one."""
+    threads: int | None = None
+    """Threads of torch in each process; default: OMP_NUM_THREADS, else the cores divided among the workers."""
+    quiet: bool = False
+    """No progress."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.errors import Interrupted
+        from gplasc.sweep.processes import default_threads
+        from gplasc.tune.command import tune
+        from gplasc.tune.space import given_space, published_space
+        from gplasc.tune.study import Search
+
+        search = Search(
+            self.arguments(),
+            given_space(self.space) if self.space else published_space(self.resolve().config),
+            self.trials,
+            self.out,
+            self.storage,
+            self.search_seed,
+            self.data_dir,
+            self.device,
+            self.threads or default_threads(max(1, self.workers)),
+            self.quiet,
+        )
+        try:
+            files = tune(search, self.workers)
+        except Interrupted:
+            print(_INTERRUPTED, file=sys.stderr)
+            return 130
+        print(f"written: {', '.join(map(str, files))}")
+        return 0
 
 
 @dataclass
@@ -415,6 +487,7 @@ class _Check:
 _Command = (
     Annotated[_Run, subcommand("run")]
     | Annotated[_Sweep, subcommand("sweep")]
+    | Annotated[_Tune, subcommand("tune")]
     | Annotated[_Reproduce, subcommand("reproduce")]
     | Annotated[_Report, subcommand("report")]
     | Annotated[_Show, subcommand("show")]

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from gplasc.errors import UserError
 Kind = TypeVar("Kind")
 _RESERVED = ("data", "model", "train", "probe")
 _HELPERS = ("base",)
+_copies: dict[Path, Path] = {}
 
 
 def list_methods() -> dict[str, str]:
@@ -148,9 +150,18 @@ def _public(module: ModuleType) -> list[str]:
     return [name for name in vars(module) if not name.startswith("_")]
 
 
+def read_from_copies(copies: Mapping[str, Path]) -> None:
+    """Read users' files from copies, on a machine that does not have the originals.
+
+    Args:
+        copies: The copy of each file, by the path that settings name.
+    """
+    _copies.update({Path(name): copy for name, copy in copies.items()})
+
+
 def _read_source(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return _copies.get(path, path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the file {path} cannot be read ({error}); give the path of a Python file") from None
 
@@ -188,8 +199,9 @@ def _find_class(module: ModuleType, base: type[Kind]) -> type[Kind]:
 def _load_file(path: Path, noun: str) -> ModuleType:
     # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
     name = f"gplasc_user_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    source = _copies.get(path, path)
+    spec = importlib.util.spec_from_file_location(name, source)
+    if spec is None or spec.loader is None or not source.is_file():
         raise UserError(f"the {noun} file {path} does not exist; give the path of a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -16,6 +16,7 @@ from gplasc.experiments.tables import Footnotes, cell_lines, cell_table, stream_
 from gplasc.progress import Quiet
 from gplasc.results.record import read_record
 from gplasc.running import execute
+from gplasc.sweep.engine import Engine
 from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import JobResult
 
@@ -265,7 +266,14 @@ def test_dry_run_counts_and_estimates(small, tmp_path):
     assert only_same.seconds == pytest.approx(record["seconds"])
     none = forecast(jobs, budget=0.0)
     assert "time for the other 2: unknown" in none.text(1)
-    text = preview("ablation-components", scale="smoke", out=tmp_path, only=["co2l"], workers=2, device="cpu")
+    text = preview(
+        "ablation-components",
+        scale="smoke",
+        out=tmp_path,
+        only=["co2l"],
+        engine=Engine(workers=2),
+        device="cpu",
+    )
     assert "1 runs, 1 complete" in text
     assert "SYNTHETIC" in text
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gplasc.config import Scale
-from gplasc.experiments.definition import Experiment, PlannedRun, load_experiment, plan_runs
+from gplasc.experiments.definition import PlannedRun, load_experiment, plan_runs
 from gplasc.experiments.summary import Entry, scale_statement, summarize_runs
 from gplasc.experiments.tables import save_tables, stream_tables
 from gplasc.experiments.views import find_view
@@ -16,10 +16,10 @@ from gplasc.resolve import identify_all
 from gplasc.restore import Restored, restore
 from gplasc.streams import Stream
 from gplasc.sweep.compute import compute
+from gplasc.sweep.engine import Engine
 from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import Executor, Job, JobResult
 from gplasc.sweep.overview import Overview, print_failures
-from gplasc.sweep.processes import Processes, default_workers
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,19 @@ def preview(
     out: Path = Path("runs"),
     data_dir: Path | None = None,
     device: str | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
+    engine: Engine | None = None,
 ) -> str:
     """Return how many runs the experiment has, how many are complete, and how long the rest takes.
 
     Nothing is written. See `reproduce` for the arguments.
     """
     experiment = load_experiment(name)
-    executor = _processes(experiment, scale, workers, threads)
+    engine = engine or Engine()
+    engine.check(single=experiment.single)
+    processes = engine.processes(scale, single=experiment.single)
     runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     found = forecast(jobs_of(runs, out, data_dir, device))
-    return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(executor.workers)}"
+    return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
 
 
 def reproduce(
@@ -65,8 +66,7 @@ def reproduce(
     out: Path = Path("runs"),
     data_dir: Path | None = None,
     device: str | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
+    engine: Engine | None = None,
     overview: Overview | None = None,
     executor: Executor | None = None,
 ) -> Reproduced:
@@ -83,10 +83,9 @@ def reproduce(
         out: Folder of all runs.
         data_dir: Where data sets are.
         device: Where to compute.
-        workers: Runs computed at the same time; default: see `default_workers`.
-        threads: Threads of each.
+        engine: What computes the runs; default: processes of this machine.
         overview: Shows the progress.
-        executor: Computes the runs; default: processes of this machine.
+        executor: Computes the runs in place of the engine.
 
     Returns:
         The cells of the tables, the files and the runs that failed.
@@ -96,7 +95,8 @@ def reproduce(
         Interrupted: If a signal asked to stop.
     """
     experiment = load_experiment(name)
-    executor = executor or _processes(experiment, scale, workers, threads)
+    engine = engine or Engine()
+    engine.check(single=experiment.single)
     runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     statement = scale_statement(scale, runs)
     view = find_view(experiment.view)
@@ -104,6 +104,7 @@ def reproduce(
         require("matplotlib")
     if overview is not None:
         overview.say(f"{name}: {experiment.title}\n{statement}")
+    executor = executor or engine.open(scale, single=experiment.single)
     results = compute(jobs_of(runs, out, data_dir, device), executor, overview)
     records = {run: result.record for run, result in results.items() if result.record is not None}
     streams: dict[tuple[object, ...], Stream] = {}
@@ -143,8 +144,3 @@ def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device
 def _identified(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[PlannedRun]:
     resolved = identify_all([run.resolved for run in runs], data_dir=data_dir)
     return [replace(run, resolved=one) for run, one in zip(runs, resolved, strict=True)]
-
-
-def _processes(experiment: Experiment, scale: Scale, workers: int | None, threads: int | None) -> Processes:
-    found = Processes(default_workers(scale) if workers is None else workers, threads)
-    return Processes(1, threads) if experiment.single else found

@@ -16,10 +16,10 @@ from gplasc.results.aggregate import spread
 from gplasc.results.table import Column, Marked, Table
 from gplasc.sweep.axes import Point, grid_points, parse_axes
 from gplasc.sweep.compute import compute
+from gplasc.sweep.engine import Engine
 from gplasc.sweep.forecast import forecast
 from gplasc.sweep.job import Job, JobResult
 from gplasc.sweep.overview import Overview, print_failures
-from gplasc.sweep.processes import Processes, default_workers
 
 _MEASURES = [(metric, scenario) for metric in ("final_accuracy", "forgetting") for scenario in SCENARIOS]
 
@@ -33,8 +33,7 @@ def run_sweep(
     out: Path,
     data_dir: Path | None = None,
     device: str | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
+    engine: Engine | None = None,
     dry_run: bool = False,
     overview: Overview | None = None,
 ) -> int:
@@ -48,8 +47,7 @@ def run_sweep(
         out: Folder of all runs.
         data_dir: Where data sets are.
         device: Where to compute.
-        workers: Runs computed at the same time; default: see `default_workers`.
-        threads: Threads of each.
+        engine: What computes the runs; default: processes of this machine.
         dry_run: Only print how long it would take.
         overview: Shows the progress.
 
@@ -60,7 +58,9 @@ def run_sweep(
         UserError: If something that was given is not allowed.
         Interrupted: If a signal asked to stop.
     """
-    executor = Processes(default_workers(arguments["scale"]) if workers is None else workers, threads)
+    engine = engine or Engine()
+    engine.check()
+    processes = engine.processes(arguments["scale"])
     axes = parse_axes(words)
     twice = [name for name in (*axes, *(["seed"] if seeds else [])) if name in fixed]
     if twice:
@@ -77,9 +77,9 @@ def run_sweep(
         for resolved in point.seeds
     ]
     if dry_run:
-        print(forecast(jobs).text(executor.workers))
+        print(forecast(jobs).text(processes.workers))
         return 0
-    results = compute(jobs, executor, overview)
+    results = compute(jobs, engine.open(arguments["scale"]), overview)
     _summary(points, axes, results).print()
     name = hashlib.sha256(" ".join(sorted(results)).encode()).hexdigest()[:8]
     path = write_atomic(out / f"sweep-{name}" / "table.csv", _runs(points, axes, results).to_csv())

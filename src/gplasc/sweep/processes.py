@@ -14,7 +14,9 @@ import threading
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,7 +52,7 @@ class Processes:
             if number is not None and number < 1:
                 raise UserError(f"--{name} was given as {number}; it must be at least 1")
         self.workers = workers
-        self.threads = threads or _default_threads(workers)
+        self.threads = threads or default_threads(workers)
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
@@ -145,7 +147,7 @@ def default_workers(scale: Scale) -> int:
     return min(8, os.cpu_count() or 1) if scale == "smoke" else 1
 
 
-def _default_threads(workers: int) -> int:
+def default_threads(workers: int) -> int:
     """Return OMP_NUM_THREADS if it is a positive number, else the cores divided among the workers."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
@@ -175,33 +177,40 @@ def _serve(connection: Connection, threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    random_state = torch.get_rng_state()
     while True:
         try:
             job = connection.recv()
         except (EOFError, OSError):
             return
-        torch.set_rng_state(random_state)  # an own method that uses torch's generator depends on no other run
-        with warnings.catch_warnings():  # also forgets which warnings were shown
-            result = _run(job, _Reporter(connection))
-        connection.send(result)
+        connection.send(run_job(job, Reporter(connection.send)))
 
 
-def _run(job: Job, reporter: _Reporter) -> tuple[JobState, str | None]:
+def run_job(job: Job, reporter: Reporter) -> tuple[JobState, str | None]:
+    """Compute a run in this process, which may have computed others; what libraries print goes into its folder.
+
+    Returns:
+        The state of the run, and the error in one sentence if it failed.
+    """
+    import torch
+
     from gplasc.errors import Interrupted
     from gplasc.running import execute
 
     log = _log_to(job.folder)
     last: tuple[JobState, str | None]
+    torch.set_rng_state(
+        _first_random_state()
+    )  # an own method that uses torch's generator depends on no other run
     try:
-        execute(
-            job.resolved,
-            out=job.out,
-            data_dir=job.data_dir,
-            device=job.device,
-            display=reporter,
-            save_every=job.save_every,
-        )
+        with warnings.catch_warnings():  # also forgets which warnings were shown
+            execute(
+                job.resolved,
+                out=job.out,
+                data_dir=job.data_dir,
+                device=job.device,
+                display=reporter,
+                save_every=job.save_every,
+            )
         last = ("done", None)
     except Busy:
         last = ("busy", None)
@@ -217,6 +226,14 @@ def _run(job: Job, reporter: _Reporter) -> tuple[JobState, str | None]:
     if log is not None and last[0] != "busy" and log.stat().st_size == 0:
         log.unlink()
     return last
+
+
+@lru_cache
+def _first_random_state() -> Any:
+    """Return the state of torch's generator before the first run of this process."""
+    import torch
+
+    return torch.get_rng_state()
 
 
 def _log_to(folder: Path) -> Path | None:
@@ -241,11 +258,15 @@ def _end_with_parent() -> None:
         signal.raise_signal(signal.SIGTERM)
 
 
-class _Reporter:
-    """Sends the progress of a run to the parent; a `gplasc.progress.Display`."""
+class Reporter:
+    """Sends the progress of a run to whoever waits for it; a `gplasc.progress.Display`.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    Args:
+        send: Called with a moment now and then; may raise OSError when nobody is there anymore.
+    """
+
+    def __init__(self, send: Callable[[Moment], None]) -> None:
+        self._send = send
         self._last = 0.0
 
     def show(self, moment: Moment) -> None:
@@ -254,7 +275,7 @@ class _Reporter:
         if now - self._last >= _REPORT_EVERY:
             self._last = now
             try:
-                self._connection.send(moment)
+                self._send(moment)
             except OSError:  # the parent has ended
                 return
 

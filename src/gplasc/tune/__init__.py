@@ -1,0 +1,1 @@
+"""Tuning: a search for settings with Optuna, on a validation split."""
