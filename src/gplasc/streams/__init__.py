@@ -18,6 +18,7 @@ from gplasc.streams.info import StreamInfo
 if TYPE_CHECKING:
     from gplasc.streams.content import fingerprint
     from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+    from gplasc.streams.objects import from_dataset
     from gplasc.streams.opening import open_stream
     from gplasc.streams.stream import Samples, Stream, Task
 
@@ -32,6 +33,7 @@ __all__ = [
     "build_stream",
     "find_stream",
     "fingerprint",
+    "from_dataset",
     "list_streams",
     "open_stream",
 ]
@@ -42,6 +44,7 @@ _LATER = {
     "Split": "dataset",
     "build_stream": "dataset",
     "fingerprint": "content",
+    "from_dataset": "objects",
     "open_stream": "opening",
     "Samples": "stream",
     "Stream": "stream",

@@ -1,0 +1,284 @@
+"""GPLASC for a training loop of your own: criterion, previous encoder, small memory and task in one object."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gplasc.criterion import GPLASC
+from gplasc.errors import UserError
+from gplasc.files import atomic_path
+from gplasc.memory import Buffer
+from gplasc.memory.balanced import balanced_update, random_choice
+from gplasc.memory.reservoir import offer
+from gplasc.models import steady_statistics
+from gplasc.random import Generators
+
+_NO_LABELS = torch.empty(0, dtype=torch.int64)
+
+
+class GPLASCLoop:
+    """Computes the terms of GPLASC inside a training loop of your own.
+
+    It is not an `nn.Module`: stored as an attribute of your model it adds nothing to ``model.state_dict()``, so
+    checkpoints of the model load into a model without it. Its own state is a flat dict of tensors.
+
+    >>> import torch
+    >>> from gplasc import GPLASC
+    >>> from gplasc.loop import GPLASCLoop
+    >>>
+    >>> _ = torch.manual_seed(0)
+    >>> encoder, head = torch.nn.Linear(20, 16), torch.nn.Linear(16, 4)
+    >>> gplasc = GPLASCLoop(GPLASC(num_tasks=2, feature_dim=16), encoder, memory=20)
+    >>> optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+    >>> for task in range(2):
+    ...     gplasc.begin_task(task, num_classes=2)
+    ...     for step in range(3):
+    ...         x, y = torch.randn(8, 20), torch.arange(8) % 2 + 2 * task
+    ...         features = encoder(x)
+    ...         loss = torch.nn.functional.cross_entropy(head(features), y)
+    ...         terms = gplasc.terms(x, y, features=features)
+    ...         optimizer.zero_grad()
+    ...         (loss + sum(terms.values())).backward()
+    ...         optimizer.step()
+    ...     gplasc.end_task()
+    >>> sorted(terms), gplasc.tasks_done, len(gplasc.memory)
+    (['distill', 'position', 'range'], 2, 20)
+
+    Args:
+        criterion: The criterion. If it has parameters (distillation "projector"), add them to your optimizer.
+        encoder: Maps a batch of inputs to features of shape (N, feature_dim). Kept by reference.
+        memory: The number of samples kept of earlier tasks, as they were passed to `terms`. With 0, distillation
+            acts on past samples of your own batches only.
+        memory_batch: The number of remembered samples forwarded at each call of `terms`.
+        seed: The seed of what is remembered and drawn.
+
+    Attributes:
+        task: The current task, or None between two tasks.
+        tasks_done: The number of tasks that `end_task` completed.
+        memory: The samples of earlier tasks, columns ``x`` and ``y``.
+        previous: The encoder as it was after the last task, frozen; None in the first task.
+    """
+
+    def __init__(
+        self,
+        criterion: GPLASC,
+        encoder: nn.Module,
+        *,
+        memory: int = 200,
+        memory_batch: int = 32,
+        seed: int = 0,
+    ) -> None:
+        if memory < 0 or memory_batch < 1:
+            raise UserError(
+                f"memory is {memory} and memory_batch is {memory_batch}; "
+                "memory must be 0 or more, memory_batch 1 or more"
+            )
+        self.criterion = criterion
+        self.encoder = encoder
+        self.memory = Buffer(memory)
+        self.memory_batch = memory_batch
+        self.task: int | None = None
+        self.tasks_done = 0
+        self.previous: nn.Module | None = None
+        self._candidates = Buffer(memory)  # a reservoir of the current task
+        self._past_labels = _NO_LABELS
+        self._task_labels = _NO_LABELS
+        self._random = Generators(seed)
+
+    def begin_task(self, task: int | None = None, *, num_classes: int | None = None) -> None:
+        """Begin a task.
+
+        Args:
+            task: The number of the task, from 0; default: the next one. More directions are added to the criterion
+                if it has none for the task.
+            num_classes: The number of classes of the task; default: counted in the batches.
+
+        Raises:
+            UserError: If a task is open already, or a number is not allowed.
+        """
+        if self.task is not None:
+            raise UserError(f"task {self.task} is not complete; call end_task() before the next begin_task()")
+        if (task is not None and task < 0) or (num_classes is not None and num_classes < 1):
+            raise UserError(
+                f"task is {task} and num_classes is {num_classes}; tasks are counted from 0, a task has 1 class or more"
+            )
+        self.task = self.tasks_done if task is None else task
+        if self.task >= self.criterion.num_tasks:
+            self.criterion.extend(self.task + 1)
+        if num_classes is not None:
+            self.criterion.class_counts[self.task] = num_classes
+
+    def terms(self, x: Tensor, y: Tensor, *, features: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the named terms for one batch; add them to your loss.
+
+        Rows whose label belongs to an earlier task (samples of a replay memory of your own) count as past samples.
+        Forward passes made here leave the running statistics of BatchNorm alone.
+
+        Args:
+            x: The inputs of the encoder, shape (N, ...).
+            y: Labels of shape (N,), numbered over all tasks.
+            features: ``encoder(x)`` with its graph, if you have computed it already.
+
+        Returns:
+            ``{"range", "position", "distill"}``, tensors of shape ().
+
+        Raises:
+            UserError: If no task is open.
+        """
+        if self.task is None:
+            raise UserError("no task is open; call begin_task() first")
+        past = torch.isin(y, self._past_labels.to(y.device))
+        if features is None:
+            features = self._forward(x)
+        held, before = self._held(x, past, features)
+        # Labels and candidates are taken on the CPU: there is one synchronization, and the mask above is another.
+        rows = {"x": x.detach()[~past].cpu(), "y": y.detach()[~past].cpu()}
+        self._task_labels = torch.cat([self._task_labels, rows["y"]]).unique()
+        if self.memory.capacity:
+            offer(self._candidates, rows, self._random["candidates"])
+        terms: dict[str, Tensor] = self.criterion(
+            features[~past], y[~past], self.task, past_features=held, previous_features=before
+        )
+        return terms
+
+    def end_task(self) -> None:
+        """Keep a frozen copy of the encoder and a share of the task's samples.
+
+        Raises:
+            UserError: If no task is open.
+        """
+        if self.task is None:
+            raise UserError("no task is open; call begin_task() first")
+        self.previous = copy.deepcopy(self.encoder).requires_grad_(False).eval()
+        if len(self._candidates):
+            self._remember()
+        self._past_labels = torch.cat([self._past_labels, self._task_labels]).unique()
+        self._task_labels, self._candidates = _NO_LABELS, Buffer(self.memory.capacity)
+        self.tasks_done += 1
+        self.task = None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything but the encoder itself, as a flat dict of tensors, at any moment of a task."""
+        task = -1 if self.task is None else self.task
+        state = {
+            "position": torch.tensor([self.tasks_done, task, self._candidates.seen]),
+            "labels.past": self._past_labels,
+            "labels.task": self._task_labels,
+        }
+        parts: dict[str, Mapping[str, Tensor]] = {
+            "criterion": self.criterion.state_dict(),
+            "memory": self.memory.rows(),
+            "candidates": self._candidates.rows(),
+            "random": self._random.state_dict(),
+            "previous": {} if self.previous is None else self.previous.state_dict(),
+        }
+        for part, values in parts.items():
+            state |= {f"{part}.{name}": value.detach().clone() for name, value in values.items()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state_dict` returned; the encoder is restored by whoever saved it.
+
+        Args:
+            state: The result of `state_dict` of an object with the same encoder and criterion.
+
+        Raises:
+            UserError: If the state does not belong to this encoder and criterion.
+        """
+        try:
+            done, task, seen = state["position"].tolist()
+            self.criterion.load_state_dict(_part(state, "criterion"))
+            self.memory.replace(_part(state, "memory"))
+            self._candidates.replace(_part(state, "candidates"))
+            self._random.load_state_dict(_part(state, "random"))
+            self._past_labels, self._task_labels = state["labels.past"].cpu(), state["labels.task"].cpu()
+            self.previous = None
+            if before := _part(state, "previous"):
+                self.previous = copy.deepcopy(self.encoder).requires_grad_(False).eval()
+                self.previous.load_state_dict(before)
+        except (KeyError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(
+                f"the state of GPLASC does not fit ({reason}); build the object with the encoder, the criterion and "
+                "the memory that it was saved with"
+            ) from error
+        self._candidates.seen = seen
+        self.tasks_done, self.task = done, None if task < 0 else task
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to a safetensors file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UserError: If it cannot be written.
+        """
+        from safetensors.torch import save_file
+
+        state = {name: value.contiguous() for name, value in self.state_dict().items()}
+        with atomic_path(path) as temporary:
+            save_file(state, temporary)
+
+    def load(self, path: str | Path) -> None:
+        """Restore the state from a safetensors file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UserError: If it cannot be read or does not fit.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            state = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{path} cannot be read ({error}); give a file written by save()") from error
+        self.load_state_dict(state)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        with steady_statistics(self.encoder):
+            features: Tensor = self.encoder(x)
+        return features
+
+    def _held(self, x: Tensor, past: Tensor, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the features of past samples now and before this task; None in the first task."""
+        if self.previous is None:
+            return None, None
+        self.previous.to(features.device)
+        held, inputs = [features[past]], [x[past]]
+        if len(self.memory):
+            drawn = self.memory.sample(self.memory_batch, self._random["memory"])
+            remembered = self.memory["x"].index_select(0, drawn).to(x.device)
+            held.append(self._forward(remembered))
+            inputs.append(remembered)
+        with torch.no_grad():
+            before: Tensor = self.previous(torch.cat(inputs))
+        return torch.cat(held), before
+
+    def _remember(self) -> None:
+        choose = random_choice(self._random["memory"])
+        old, new = balanced_update(
+            self.memory,
+            self._candidates["y"],
+            num_old_tasks=self.tasks_done,
+            generator=self._random["memory"],
+            choose_old=choose,
+            choose_new=choose,
+        )
+        rows = self._candidates.rows(new)
+        if len(self.memory):
+            rows = {name: torch.cat([self.memory[name][old], value]) for name, value in rows.items()}
+        self.memory.replace(rows)
+
+
+def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

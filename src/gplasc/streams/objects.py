@@ -1,0 +1,153 @@
+"""Streams from data sets in memory: objects with ``len`` and ``[]`` that return (image, label), as torchvision's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gplasc.errors import UserError
+from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+from gplasc.streams.pixels import stack, to_pixels
+from gplasc.streams.stream import Stream
+
+
+class LabeledImages(Protocol):
+    """What torchvision's data sets have in common."""
+
+    def __len__(self) -> int:
+        """The number of samples."""
+
+    def __getitem__(self, index: int, /) -> Any:
+        """Return an image and a label, as a pair or under the keys "image" (or "img") and "label"."""
+
+
+def from_dataset(
+    train: LabeledImages,
+    test: LabeledImages,
+    *,
+    name: str = "dataset",
+    classes_per_task: int | Sequence[int] = 2,
+    class_order: Sequence[int] | None = None,
+    class_order_seed: int | None = None,
+    images_per_class: int | None = None,
+    validation: float = 0.0,
+    image_size: int | None = None,
+    class_names: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Stream:
+    """Make a stream of two data sets in the style of torchvision or of Hugging Face's ``datasets``.
+
+    All images are read once and kept in memory as uint8. Leave out transforms that augment or normalize: the library
+    does both, on whole batches.
+
+    Args:
+        train: Returns (image, label), or a dict with both, for an index; the image is a PIL image, or a
+            uint8 array or tensor of shape (H, W), (H, W, C) or (C, H, W) with 1 or 3 channels.
+        test: The same for the test split.
+        name: The name of the stream in records.
+        classes_per_task: A number, or one number for each task.
+        class_order: Class numbers in the order in which they appear.
+        class_order_seed: A seed that shuffles the classes instead.
+        images_per_class: Training images used of each class; default: all.
+        validation: The part of the training images that is held out as ``task.validation``.
+        image_size: Width and height; default: that of the images, which must then agree.
+        class_names: The names in the order of the sorted labels; default: ``train.classes``, or the labels.
+        seed: Decides which images a budget or a validation split chooses.
+
+    Returns:
+        The stream, for ``gplasc.run(stream, ...)``.
+
+    Raises:
+        UserError: If an image or a label is not of an allowed kind.
+    """
+    dataset = labeled_images(
+        [
+            _items(part, f"{name}, {split} split", image_size)
+            for part, split in ((train, "training"), (test, "test"))
+        ],
+        class_names or getattr(train, "classes", None),
+        name,
+    )
+    return build_stream(
+        name,
+        dataset,
+        classes_per_task=classes_per_task,
+        class_order=class_order,
+        class_order_seed=class_order_seed,
+        train_budget=Budget(images_per_class),
+        validation=validation,
+        seed=seed,
+    )
+
+
+def labeled_images(
+    splits: Sequence[tuple[list[NDArray[np.uint8]], NDArray[Any]]],
+    class_names: Sequence[str] | None,
+    name: str,
+) -> Dataset:
+    """Number the classes in the order of their sorted labels, and measure the normalization.
+
+    Args:
+        splits: Images, (1 or 3, H, W) each, and labels, (N,) numbers or text, for training and for test.
+        class_names: One name for each label that occurs; None: the labels.
+        name: What the images come from, for messages.
+
+    Returns:
+        The data set.
+
+    Raises:
+        UserError: If sizes, labels or names do not agree.
+    """
+    channels = max((len(image) for images, _ in splits for image in images), default=1)
+    (x_train, y_train), (x_test, y_test) = (
+        (stack(images, channels, name), labels) for images, labels in splits
+    )
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise UserError(
+            f"{name}: training images have shape {x_train.shape[1:]}, test images {x_test.shape[1:]}; set image_size"
+        )
+    values = np.unique(y_train)
+    if len(values) < 2 or not np.isin(y_test, values).all():
+        raise UserError(
+            f"{name} has {len(values)} classes with training images, and {len(np.unique(y_test))} with test images; "
+            "at least two classes are needed, and training images of each"
+        )
+    names = tuple(map(str, values.tolist() if class_names is None else class_names))
+    if len(names) != len(values):
+        raise UserError(
+            f"{name}: {len(names)} class names were given for {len(values)} classes; they must agree"
+        )
+    return Dataset(
+        Split(torch.from_numpy(x_train), torch.from_numpy(np.searchsorted(values, y_train))),
+        Split(torch.from_numpy(x_test), torch.from_numpy(np.searchsorted(values, y_test))),
+        names,
+        mean=tuple(round(float(x_train[:, channel].mean()) / 255, 4) for channel in range(channels)),
+        # Not below what one gray level makes, or a constant channel would be divided by zero.
+        std=tuple(
+            max(round(float(x_train[:, channel].std()) / 255, 4), 1 / 255) for channel in range(channels)
+        ),
+    )
+
+
+def _items(
+    part: LabeledImages, name: str, size: int | None
+) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64]]:
+    images, labels = [], []
+    for index in range(len(part)):
+        item = part[index]
+        if isinstance(item, Mapping):
+            item = (item.get("image", item.get("img")), item.get("label"))
+        try:
+            image, label = item
+            labels.append(int(label))
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{name}: item {index} is a {type(item).__name__}; an image and an integer label are needed, as a pair "
+                'or under the keys "image" and "label"'
+            ) from None
+        images.append(to_pixels(image, size, f"{name}: image {index}"))
+    return images, np.array(labels, np.int64)

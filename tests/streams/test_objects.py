@@ -1,0 +1,65 @@
+"""Streams from data sets in the style of torchvision and of Hugging Face's datasets."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gplasc.errors import UserError
+from gplasc.streams import from_dataset
+
+
+class Pairs:
+    """Four classes, labels 10 to 13; every pixel of an image has the value 20 * class + number."""
+
+    classes = ("ant", "bee", "cat", "dog")
+
+    def __init__(self, count: int, kind: str = "pil", channels: int = 3, size: int = 6) -> None:
+        self.count, self.kind, self.channels, self.size = count, kind, channels, size
+
+    def __len__(self) -> int:
+        return 4 * self.count
+
+    def __getitem__(self, index: int):
+        number, label = divmod(index, 4)
+        pixels = np.full((self.size, self.size, self.channels), 20 * label + number, np.uint8)
+        if self.kind == "tensor":
+            return torch.from_numpy(pixels).permute(2, 0, 1), 10 + label
+        image = Image.fromarray(pixels.squeeze())
+        return {"image": image, "label": 10 + label} if self.kind == "dict" else (image, 10 + label)
+
+
+@pytest.mark.parametrize("kind", ["pil", "tensor", "dict"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_image_and_label_arrives(kind, channels):
+    stream = from_dataset(Pairs(3, kind, channels), Pairs(2, kind, channels), classes_per_task=2)
+    assert (stream.classes_per_task, stream.image_shape) == ((2, 2), (channels, 6, 6))
+    assert stream.class_names == Pairs.classes
+    for task in stream:
+        for split, count in ((task.train, 3), (task.test, 2)):
+            values = sorted(zip(split.y.tolist(), split.x[:, -1, 0, 5].tolist(), strict=True))
+            assert values == [
+                (label, 20 * label + number) for label in task.classes for number in range(count)
+            ]
+    every = torch.cat([task.train.x for task in stream]).double() / 255
+    assert stream.mean == pytest.approx([round(float(every.mean()), 4)] * channels)
+
+
+def test_images_are_resized_where_asked():
+    assert from_dataset(Pairs(2), Pairs(2, size=9), image_size=5).image_shape == (3, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("train", "more", "sentence"),
+    [
+        (Pairs(2, size=9), {}, "set image_size"),
+        ([(np.zeros((4, 4)), 0)], {}, "uint8 pixels"),
+        ([1, 2], {}, "an image and an integer label"),
+        ([], {}, "no images"),
+        (Pairs(2), {"class_names": ["a"]}, "1 class names were given for 4"),
+        ([Pairs(2)[0], Pairs(2)[4]], {}, "at least two classes"),
+    ],
+)
+def test_mistakes_get_one_sentence(train, more, sentence):
+    with pytest.raises(UserError, match=sentence):
+        from_dataset(train, Pairs(2), **more)

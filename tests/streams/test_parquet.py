@@ -1,0 +1,89 @@
+"""parquet:PATH, with files written by pyarrow in the layouts of Hugging Face."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gplasc.errors import UserError
+from gplasc.streams import fingerprint, open_stream
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'gplasc[parquet]'")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def image_bytes(value: int, size: int = 8, mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (size, size), value if mode == "L" else (value, 0, 0)).save(file, "PNG")
+    return file.getvalue()
+
+
+def write(path, labels, *, nested=True, names=None, column="image", label="label", **image):
+    contents = [image_bytes(10 * number, **image) for number in range(len(labels))]
+    images = [{"bytes": content, "path": None} for content in contents] if nested else contents
+    table = pa.table({column: images, label: labels})
+    if names:
+        about = {"info": {"features": {label: {"names": names, "_type": "ClassLabel"}}}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(about)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+    return path
+
+
+def test_train_and_test_files_in_a_folder(tmp_path):
+    names = ["ant", "bee", "cat", "dog"]
+    write(tmp_path / "data" / "train-00000-of-00002.parquet", [3, 2, 1, 0], names=names)
+    write(tmp_path / "data" / "train-00001-of-00002.parquet", [0, 1, 2, 3], names=names)
+    write(tmp_path / "data" / "test-00000-of-00001.parquet", [0, 1, 2, 3], names=names)
+    stream = open_stream(f"parquet:{tmp_path}")
+    assert (stream.class_names, stream.classes_per_task) == (tuple(names), (2, 2))
+    assert stream[0].train.x[:, 0, 0, 0].tolist() == [30, 0, 20, 10]  # class 0 of both files, then class 1
+    assert stream[1].test.y.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_one_file_is_split_by_the_seed(tmp_path, nested):
+    path = write(tmp_path / "all.parquet", ["b", "a"] * 5, nested=nested, column="img", mode="L")
+    stream = open_stream(f"parquet:{path}", image_size=4)
+    assert (stream.class_names, stream.image_shape) == (("a", "b"), (1, 4, 4))
+    (task,) = stream
+    assert (len(task.train), len(task.test)) == (8, 2)
+    every = np.concatenate([task.train.x[:, 0, 0, 0].numpy(), task.test.x[:, 0, 0, 0].numpy()])
+    assert sorted(every.tolist()) == [10 * number for number in range(10)]
+    others = [open_stream(f"parquet:{path}", image_size=4, seed=seed)[0].test.x for seed in range(5)]
+    assert any(not other.equal(task.test.x) for other in others)
+
+
+def test_fingerprint_follows_the_content(tmp_path):
+    first = fingerprint(f"parquet:{write(tmp_path / 'a.parquet', [0, 1] * 2)}")
+    assert fingerprint(f"parquet:{write(tmp_path / 'b.parquet', [0, 1] * 2)}") == first
+    assert fingerprint(f"parquet:{write(tmp_path / 'a.parquet', [1, 0] * 2)}") != first
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda folder: folder / "absent", "is no parquet file"),
+        (lambda folder: write(folder / "a.parquet", [0, 1] * 2, label="kind"), "has the columns image, kind"),
+        (lambda folder: write(folder / "a.parquet", [0.5, 1.5] * 2), "labels of type float64"),
+        (lambda folder: write(folder / "a.parquet", [0, 0, 1]), "class 1 has one image"),
+        (lambda folder: write(folder / "test.parquet", [0, 1]).parent, "no training files"),
+        (lambda folder: damaged(folder / "a.parquet"), "cannot be read"),
+        (lambda folder: no_image(folder / "a.parquet"), "image 0 cannot be decoded"),
+    ],
+)
+def test_mistakes_get_one_sentence(tmp_path, make, sentence):
+    with pytest.raises(UserError, match=sentence):
+        open_stream(f"parquet:{make(tmp_path)}")
+
+
+def damaged(path):
+    path.write_bytes(b"PAR1 and nothing else")
+    return path
+
+
+def no_image(path):
+    pq.write_table(pa.table({"image": [b"no image"] * 2, "label": [0, 1]}), path)
+    return path
