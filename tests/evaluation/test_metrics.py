@@ -41,9 +41,9 @@ def test_task_il_is_never_below_class_il():
     scores = torch.rand(200, 6, generator=generator)
     y = torch.randint(2, 4, (200,), generator=generator)
     assert task_il(scores, y, range(2, 4)) >= class_il(scores, y)
-    rows = accuracy_rows([scores], [y], [range(2, 4)], 3)
-    assert rows[0] == [class_il(scores, y), None, None]
-    assert rows[1] == [task_il(scores, y, range(2, 4)), None, None]
+    rows = accuracy_rows([scores], [y], [range(2, 4)])
+    assert rows[0] == [class_il(scores, y)]
+    assert rows[1] == [task_il(scores, y, range(2, 4))]
 
 
 def test_geometry_of_a_perfect_arrangement():

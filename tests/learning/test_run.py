@@ -216,10 +216,10 @@ def test_resuming_after_damage_gives_the_same_result(tiny, tmp_path, monkeypatch
     resolved = tiny()
     original = Learner._finish
 
-    def crash(self, task, past):
+    def crash(self, task, past, *, evaluate):
         if task.index == 1:
             raise RuntimeError("power cut")
-        original(self, task, past)
+        original(self, task, past, evaluate=evaluate)
 
     monkeypatch.setattr(Learner, "_finish", crash)
     with pytest.raises(RuntimeError):

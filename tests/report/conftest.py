@@ -27,12 +27,13 @@ def _geometry(tasks: int, plugins: tuple[str, ...]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {
             "center_norm": [0.8] * after,
             "radius": [0.3] * after,
-            "center_cosines": _cosines(after),
+            "center_cosine_mean": -1 / (after - 1) if after > 1 else None,
             "drift": [0.1 * (after - 1 - i) for i in range(after)],
         }
         if plugins:
             row |= {"vertex_cosine": [0.9] * after, "threshold": 0.1, "pairs_below_threshold": 0.0}
         rows.append(row)
+    rows[-1]["center_cosines"] = _cosines(tasks)  # the last entry alone has the whole matrix
     return rows
 
 

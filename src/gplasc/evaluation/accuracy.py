@@ -40,21 +40,19 @@ def _percent(right: Tensor) -> float:
 
 
 def accuracy_rows(
-    scores: Sequence[Tensor], labels: Sequence[Tensor], classes: Sequence[range], num_tasks: int
-) -> tuple[list[float | None], list[float | None]]:
+    scores: Sequence[Tensor], labels: Sequence[Tensor], classes: Sequence[range]
+) -> tuple[list[float], list[float]]:
     """Return the next rows of the two accuracy matrices.
 
     Args:
         scores: For each task seen, class scores of shape (N_t, C).
         labels: For each task seen, labels of shape (N_t,).
         classes: For each task seen, its classes.
-        num_tasks: The number of tasks of the stream.
 
     Returns:
-        The class-incremental and the task-incremental row, in percent, with None for the tasks still to come.
+        The class-incremental and the task-incremental row, in percent, an entry for each task seen.
     """
-    rest: list[float | None] = [None] * (num_tasks - len(scores))
     with torch.no_grad():
         in_class = [class_il(s, y) for s, y in zip(scores, labels, strict=True)]
         in_task = [task_il(s, y, c) for s, y, c in zip(scores, labels, classes, strict=True)]
-    return [*in_class, *rest], [*in_task, *rest]
+    return in_class, in_task

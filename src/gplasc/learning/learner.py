@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gplasc.config import Config
 from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import accuracy_rows
-from gplasc.evaluation.geometry import class_means, diagnose
+from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
 from gplasc.learning.batch import Batch, ImageFormat, Part
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
@@ -285,14 +285,14 @@ class Learner:
                 scores.append(predictor(features))
             labels.append(y)
             means.append(class_means(nn.functional.normalize(features, dim=1), y, task.classes).cpu())
-        in_class, in_task = accuracy_rows(scores, labels, [task.classes for task in tasks], len(tasks))
-        self.class_il.append([value for value in in_class if value is not None])
-        self.task_il.append([value for value in in_task if value is not None])
+        in_class, in_task = accuracy_rows(scores, labels, [task.classes for task in tasks])
+        self.class_il.append(in_class)
+        self.task_il.append(in_task)
         self._means_when_learned.append(means[-1])
         known: dict[str, Any] = {}
         for plugin in self.plugins:
             known |= plugin.diagnostics(self.ctx)
-        self.geometry.append(diagnose(means, self._means_when_learned[-len(means) :], **known))
+        append_diagnosis(self.geometry, diagnose(means, self._means_when_learned[-len(means) :], **known))
 
     # ---- heads and optimizer -----------------------------------------------------------------------------------
 

@@ -24,12 +24,6 @@ SPHERES = 4
 """Spheres in a page at most."""
 
 
-def _pair_mean(matrix: Sequence[Sequence[float]]) -> float | None:
-    """Mean of the entries off the diagonal; None for one row."""
-    values = finite(v for i, row in enumerate(matrix) for j, v in enumerate(row) if i != j)
-    return sum(values) / len(values) if values else None
-
-
 def _list_mean(values: Sequence[float]) -> float | None:
     known = finite(values)
     return sum(known) / len(known) if known else None
@@ -41,7 +35,7 @@ def _past_mean(values: Sequence[float]) -> float | None:
 
 
 _DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
-    ("center_cosines", "Cosine between task centers", "mean over pairs", _pair_mean),
+    ("center_cosine_mean", "Cosine between task centers", "mean over pairs", lambda v: v),
     ("center_norm", "Length of the task centers", "mean over tasks", _list_mean),
     ("radius", "Radius of the task regions", "mean over tasks", _list_mean),
     ("vertex_cosine", "Cosine of task centers to their vertices", "mean over tasks", _list_mean),
@@ -94,7 +88,7 @@ def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
     guides = {"vertex_cosine": (Guide(1.0, "at the vertex"),)}
     if tasks > 1:
         simplex = -1 / (tasks - 1)
-        guides["center_cosines"] = (Guide(simplex, f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"),)
+        guides["center_cosine_mean"] = (Guide(simplex, f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"),)
     charts = []
     for name, title, label, reduce in _DIAGNOSES:
         lines = []
@@ -212,7 +206,7 @@ def _center_sphere(record: dict[str, Any], name: str) -> SpherePanel | None:
     return SpherePanel(
         f"Task regions of {name}, seed {seed}",
         f"Three dimensions hold the {len(points)} task centers {exact}. Each region is the cap whose angle is that of "
-        f"the task's radius seen from the origin. Mean cosine between centers: {_pair_mean(gram.tolist()):.2f}. "
+        f"the task's radius seen from the origin. Mean cosine between centers: {last['center_cosine_mean']:.2f}. "
         "Drag to turn.",
         tuple(tasks),
         view,
