@@ -56,6 +56,8 @@ class GCR(ReplayMethod[GCRSettings]):
         "a coreset is chosen anew only when its task's share of the memory shrinks",
         "ridge is relative to the gradients' size; in the published code it is 0.5 on a GPU and 0 on a CPU",
         "without the supervised contrastive term, which is 0 in the rows named GCR",
+        "weights='fitted', as published: a coreset's weights add up to about the number of its candidates, which "
+        "themselves have weight 1, so that replay favors past tasks; 'mean_one' takes this scale away",
     )
 
     def __init__(self, settings: GCRSettings) -> None:
