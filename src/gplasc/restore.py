@@ -67,9 +67,7 @@ def restore(
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise UserError(
-            f"the weights {path} cannot be read ({error}); run it again with --restart"
-        ) from None
+        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
     stream = stream or open_configured_stream(Resolved(config=config, sources=record["sources"]), data_dir)
     learner = build_learner(config, stream, device=check_device(device))
     modules = learner.ctx.modules
@@ -77,12 +75,13 @@ def restore(
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
     wanted = {name for name, value in modules.state_dict().items() if isinstance(value, Tensor)}
     if set(own) != wanted:
-        raise UserError(f"the weights {path} do not belong to the settings of its record; run it again with --restart")
+        raise UserError(
+            f"the weights {path} do not belong to the settings of its record; run it again with --restart"
+        )
     modules.load_state_dict(own, strict=False)
     predictor = {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
-    if (
-        digest(modules.state_dict()) != record["weights_sha256"]
-        or digest(predictor) != record.get("predictor_sha256")
+    if digest(modules.state_dict()) != record["weights_sha256"] or digest(predictor) != record.get(
+        "predictor_sha256"
     ):
         raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
     modules.eval()
