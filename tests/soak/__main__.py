@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.soak.cuts import METHODS, Cut, Runner, cut_off, processes
+from tests.soak.cuts import END, METHODS, Runner, cut_off, processes
 
 
 def main() -> int:
@@ -32,11 +32,11 @@ def main() -> int:
                 share = total * (number + 1) // len(settings) - total * number // len(settings)
                 random = Random(f"{given.seed}/{name}/{kind}")
                 runner = Runner(context, method, plugin, Path(folder) / f"{name}-{kind}")
-                for cut, well in cut_off(runner, random, share, fault=kind == "faults"):
-                    counts["compared" if cut == Cut("end", 0) else kind] += 1
-                    if not well:
+                for cut, problem in cut_off(runner, random, share, fault=kind == "faults"):
+                    counts["compared" if cut == END else kind] += 1
+                    if problem:
                         wrong.append(f"{name}: {cut}")
-                        print(f"differs: {wrong[-1]}\n{runner.printed}", flush=True)
+                        print(f"wrong: {wrong[-1]}: {problem}", flush=True)
             print(f"{name}: {counts}, {time.monotonic() - start:.0f} s", flush=True)
     print(
         f"{counts['kills']} kills, {counts['faults']} faults, {counts['compared']} runs compared over "

@@ -58,6 +58,9 @@ class Cut:
     error: int = 0
 
 
+END = Cut("end", 0)
+
+
 def processes() -> Any:
     """Return a context whose processes start with everything imported."""
     context = multiprocessing.get_context("forkserver")
@@ -186,12 +189,18 @@ class Runner:
         """What the last run printed."""
         return (self.folder / "notes.txt").read_text()
 
-    def result(self, out: str) -> tuple[Any, ...]:
-        """Return everything that must be equal: the record's values and the log of the terms."""
+    def result(self, out: str) -> dict[str, Any]:
+        """Return everything that must be equal: values of the record, the log of the terms, the names of the files."""
         (record,) = (self.folder / out).glob("*/record.json")
         values = json.loads(record.read_text())
-        left = sorted(path.name for path in record.parent.iterdir())
-        return *(values[name] for name in SAME), (record.parent / "terms.jsonl").read_bytes(), left
+        found = {name: values[name] for name in SAME}
+        found["terms"] = (record.parent / "terms.jsonl").read_text()
+        return found | {"files": sorted(path.name for path in record.parent.iterdir())}
+
+    def differences(self, out: str, whole: dict[str, Any]) -> str:
+        """Name what differs from the whole run; an empty text if nothing does."""
+        found = self.result(out)
+        return ", ".join(name for name in whole if found[name] != whole[name])
 
     def forget(self, out: str) -> None:
         """Delete a run."""
@@ -206,28 +215,32 @@ def draw_cut(random: Random, calls: dict[str, int], *, fault: bool) -> Cut:
     return Cut(place, random.randint(1, calls[place]), after, error)
 
 
-def cut_off(runner: Runner, random: Random, cuts: int, *, fault: bool) -> Iterator[tuple[Cut, bool]]:
-    """Cut a run off so many times, going on each time, and yield each cut and whether all is well.
+def cut_off(runner: Runner, random: Random, cuts: int, *, fault: bool) -> Iterator[tuple[Cut, str]]:
+    """Cut a run off so many times, going on each time, and yield each cut and what went wrong with it, if anything.
 
-    A kill is well if the process died by it, a fault if the command ended with one sentence or got over it. Whenever a
+    A kill is right if the process died by it, a fault if the command ended with one sentence or got over it. Whenever a
     run comes to its end, it must equal the whole one; then the next begins.
     """
     assert runner.finish("whole") == 0, runner.printed
     calls, whole = runner.calls, runner.result("whole")
-    done = 0
+    done, before = 0, []
     while done < cuts:
         cut = draw_cut(random, calls, fault=fault)
+        before.append(cut)
         code = runner.finish("cut", cut)
         if code == 0:  # fewer calls were left, or the fault did no harm
-            well = runner.result("cut") == whole
+            wrong = runner.differences("cut", whole)
             runner.forget("cut")
-            if not well:
-                yield cut, False
+            if wrong:
+                yield cut, f"{wrong} after {before}"
+            before.clear()
             continue
         done += 1
         lines = runner.printed.strip().splitlines()
-        said = code == 2 and len(lines) == 1 and "cannot" in lines[0] and os.strerror(cut.error) in lines[0]
-        yield cut, said if fault else code == -signal.SIGKILL
-    well = runner.finish("cut") == 0 and runner.result("cut") == whole
+        said = code == 2 and len(lines) == 1 and os.strerror(cut.error) in lines[0]
+        right = said if fault else code == -signal.SIGKILL
+        yield cut, "" if right else f"exit code {code}: {runner.printed[-1000:]}"
+    code = runner.finish("cut")
+    wrong = f"exit code {code}: {runner.printed[-1000:]}" if code else runner.differences("cut", whole)
     runner.forget("cut")
-    yield Cut("end", 0), well
+    yield END, f"{wrong} after {before}" if wrong else ""
