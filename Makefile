@@ -3,11 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test fuzz soak bench clean
 
 help:
 	@echo "make demo   install into .venv when needed and run the main job"
 	@echo "make test   install the development extras when needed and run every check"
+	@echo "make fuzz   damage every kind of input by the thousand; CASES=3000 SEED=0"
+	@echo "make soak   kill runs by the hundred and let the disk fail; KILLS=300 FAULTS=60 SEED=0"
 	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
 	@echo "make clean  remove .venv and caches"
 
@@ -22,6 +24,16 @@ test: .venv/installed-dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+CASES ?= 3000
+SEED ?= 0
+fuzz: .venv/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED)
+
+KILLS ?= 300
+FAULTS ?= 60
+soak: .venv/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --kills $(KILLS) --faults $(FAULTS) --seed $(SEED)
 
 bench: .venv/installed-report
 	$(BIN)/python benchmarks/augment.py

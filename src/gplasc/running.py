@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,7 @@ def execute(
     try:
         if not restart and (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
+            _tidy(folder)
             return Result(record, folder)
         with held(folder):
             remove_leftovers(folder)
@@ -361,6 +363,14 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
 def _code(config: Config) -> dict[str, str]:
     return {"gplasc": gplasc.__version__, **config.identity}
+
+
+def _tidy(folder: Path) -> None:
+    """Delete what a process left behind that was killed after it had written the record."""
+    if any(folder.glob("checkpoint-*.pt")) or any(folder.glob(".*.tmp*")):
+        with suppress(UserError), held(folder):  # a folder that is held or read-only stays as it is
+            remove_leftovers(folder)
+            checkpoints.delete_all(folder)
 
 
 def _discard(folder: Path) -> None:

@@ -7,29 +7,33 @@ from random import Random
 _TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=2,test=2"
 _RUN = ["--scale", "smoke", "--quiet", "--out", "runs", "--set", "model.encoder=small"]
 _TEXT = (
-    "", " ", "-1", "0", "1", "2", "0.5", "nan", "inf", "-inf", "1e400", "99999999999999999999", "none", "None", "true",
-    "x", "x[/b]", "[bold]", "ü", "\udce9", "\x1b[31m", "../..", "/dev/null", "/nowhere", ".", "~", "~nobody/x", "[1,2]",
-    "[", "{}", "{", "'", '"', "=", "a=b", "a=", "=b", "--", "-", "-h", "%s", "{0}", "$HOME", "a" * 5000, "a\nb", "seq-digits",
-    "co2l", "er", "gplasc", "folder:", "npz:", "folder:.", "npz:/dev/null", "folder:/dev", "npz:.", "synthetic",
-    "synthetic:", "synthetic:tasks=0", "synthetic:tasks=x", "synthetic:classes=-1", "synthetic:size=1", "synthetic:tasks",
-    "synthetic:tasks=2,tasks=3", "synthetic:tasks=99999999999", "./mine.py", "nowhere.py", "/", "/proc/self/mem", "co2l.py",
+    "", " ", "-1", "0", "1", "2", "0.5", "nan", "inf", "-inf", "1e400", "99999999999999999999", "none",
+    "None", "true", "x", "x[/b]", "[bold]", "ü", "\udce9", "\x1b[31m", "../..", "/dev/null", "/nowhere",
+    ".", "~", "~nobody/x", "[1,2]", "[", "{}", "{", "'", '"', "=", "a=b", "a=", "=b", "--", "-", "-h", "%s",
+    "{0}", "$HOME", "a" * 5000, "a\nb", "seq-digits", "co2l", "er", "gplasc", "folder:", "npz:", "folder:.",
+    "npz:/dev/null", "folder:/dev", "npz:.", "synthetic", "synthetic:", "synthetic:tasks=0",
+    "synthetic:tasks=x", "synthetic:classes=-1", "synthetic:size=1", "synthetic:tasks",
+    "synthetic:tasks=2,tasks=3", "synthetic:tasks=99999999999", "./mine.py", "nowhere.py", "/",
+    "/proc/self/mem", "co2l.py",
 )  # fmt: skip
 _OPTIONS = (
-    "--stream", "--method", "--plugin", "--buffer", "--seed", "--scale", "--config", "--set", "--out", "--data-dir",
-    "--device", "--threads", "--save-every", "--save-steps", "--skip-corrupt", "--json", "--quiet", "--forget-memory",
-    "--dry-run", "--restart", "--tensorboard", "--nothing", "--grid", "--seeds", "--workers", "--only", "--methods",
-    "--title", "--tables", "--figures", "-o", "--toml", "--help",
+    "--stream", "--method", "--plugin", "--buffer", "--seed", "--scale", "--config", "--set", "--out",
+    "--data-dir", "--device", "--threads", "--save-every", "--save-steps", "--skip-corrupt", "--json",
+    "--quiet", "--forget-memory", "--dry-run", "--restart", "--tensorboard", "--nothing", "--grid",
+    "--seeds", "--workers", "--only", "--methods", "--title", "--tables", "--figures", "-o", "--toml",
+    "--help",
 )  # fmt: skip
 _NAMES = (
-    "train.lr", "train.batch", "train.momentum", "train.weight_decay", "train.schedule", "train.milestones", "train.precision",
-    "train.warmup_epochs", "train.lr_decay", "probe.mode", "probe.lr", "probe.milestones", "probe.views", "model.encoder",
-    "model.width", "model.features", "model.projection_dim", "data.classes_per_task", "data.class_order_seed",
-    "data.images_per_class", "data.image_size", "data.validation", "data.evaluate_on", "data.crop_scale", "data.flip",
-    "data.jitter", "data.padding", "co2l.temperature", "temperature", "margin", "lr", "seed", "config.seed", "options", "",
+    "train.lr", "train.batch", "train.momentum", "train.weight_decay", "train.schedule", "train.milestones",
+    "train.precision", "train.warmup_epochs", "train.lr_decay", "probe.mode", "probe.lr",
+    "probe.milestones", "probe.views", "model.encoder", "model.width", "model.features",
+    "model.projection_dim", "data.classes_per_task", "data.class_order_seed", "data.images_per_class",
+    "data.image_size", "data.validation", "data.evaluate_on", "data.crop_scale", "data.flip", "data.jitter",
+    "data.padding", "co2l.temperature", "temperature", "margin", "lr", "seed", "config.seed", "options", "",
 )  # fmt: skip
 _SMALL = (
-    "-1", "0", "1", "2", "3", "0.5", "nan", "inf", "-inf", "1e400", "none", "true", "x", "[1,2]", "[]", "{}", "[", "'a'", "",
-    "multistep", "validation", "published", "signed", "bfloat16", "small",
+    "-1", "0", "1", "2", "3", "0.5", "nan", "inf", "-inf", "1e400", "none", "true", "x", "[1,2]", "[]",
+    "{}", "[", "'a'", "", "multistep", "validation", "published", "signed", "bfloat16", "small",
 )  # fmt: skip
 
 

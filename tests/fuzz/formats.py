@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from tests.fuzz import arguments
-from tests.fuzz.damage import VALUES, change_json, change_value, damage_bytes, damage_file, damage_one
+from tests.fuzz.damage import VALUES, change_json, damage_bytes, damage_file, damage_one
 from tests.fuzz.hostile import add_to_tar, add_to_zip, pickles, spoil_image
 from tests.streams.conftest import Imitations, picture
 
@@ -212,9 +212,15 @@ def _forge(place: Path, random: Random, outside: Path) -> str:
         path.write_bytes(content + hashlib.sha256(content).digest())
         return f"hostile pickle {content[:40]!r}"
     state, _ = checkpoints.load_newest(folder)
-    done = change_value(state, random)
-    checkpoints.write_state(path, state or {})
-    return done
+    assert state is not None
+    part = random.choice([state, state["learner"], state["learner"]["position"], state["learner"]["results"]])
+    key = random.choice(sorted(part))
+    if random.random() < 0.5:
+        part["other"] = part.pop(key)
+    else:
+        del part[key]
+    checkpoints.write_state(path, state)
+    return f"without {key}"
 
 
 def _whole_run(place: Path) -> None:
@@ -291,7 +297,7 @@ def _call(place: Path) -> str:
     if code == 2:
         lines = err.strip().splitlines()
         # The parser's own refusals are drawn as a box; all others are one line.
-        raise_sentence(lines[-1] if lines[-1].startswith("gplasc: ") else " ".join(lines))
+        raise_sentence(lines[-1] if lines[-1].startswith("gplasc: ") else lines[0])
     return digest(out)
 
 

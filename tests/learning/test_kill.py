@@ -1,139 +1,91 @@
-"""A run killed at any moment and started again ends as if nothing had happened, bit for bit.
+"""A run that is killed at any moment, or that the disk fails, ends as if nothing had happened, bit for bit.
 
-The processes are real, they run the real command, and they are killed with SIGKILL.
+A few cuts of every method; `make soak` makes hundreds.
 """
 
-import json
-import multiprocessing
+import errno
 import os
 import signal
 import time
-from pathlib import Path
+from random import Random
 
 import pytest
+from tests.soak.cuts import METHODS, Cut, Runner, command, cut_off, processes
 
 from gplasc.cli import main
-from gplasc.components import list_methods
-
-METHODS = list(list_methods())
-STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
-KILLS = 5
-SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
 
 
 @pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        [
-            "gplasc.cli",
-            "gplasc.running",
-            *(f"gplasc.methods.{name}" for name in METHODS),
-            "gplasc.plugins.gplasc",
-            "gplasc.streams.synthetic",
-        ]
-    )
-    return context
+def context():
+    return processes()
 
 
-def command(method: str, plugin: str, out: Path) -> list[str]:
-    words = [
-        "run",
-        "--stream",
-        STREAM,
-        "--method",
-        method,
-        "--buffer",
-        "9",
-        "--scale",
-        "smoke",
-        "--threads",
-        "1",
-    ]
-    words += [
-        "--set",
-        "train.epochs=16",
-        "--set",
-        "model.encoder=small",
-        "--set",
-        "train.batch=8",
-        "--set",
-        "train.lr=0.05",
-        "--save-steps",
-        "3",
-    ]
-    words += ["--out", str(out), "--quiet", "--json"]
-    return words + (["--plugin", plugin] if plugin else [])
+@pytest.mark.parametrize(
+    ("method", "plugin"), [(method, ("", "gplasc")[number % 2]) for number, method in enumerate(METHODS)]
+)
+def test_killed_and_resumed_equals_uninterrupted(method, plugin, context, tmp_path):
+    """Every method once, every second with the plug-in, at moments that are drawn with a fixed seed."""
+    runner = Runner(context, method, plugin, tmp_path)
+    for cut, wrong in cut_off(runner, Random(f"{method}{plugin}"), 2, fault=False):
+        assert not wrong, cut
 
 
-def start(context, words: list[str]):
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        [Cut("probe", 2), Cut("probe", 1, after=True)],
+        [Cut("last files", 1, after=True), Cut("record", 1), Cut("record", 1, after=True)],
+        [Cut("rename", 3), Cut("fsync", 2, after=True), Cut("write", 3), Cut("log", 2)],
+    ],
+    ids=["in the probe", "between the last checkpoint and the record", "while files are written"],
+)
+def test_kills_at_the_places_that_matter(cuts, context, tmp_path):
+    runner = Runner(context, "co2l", "gplasc", tmp_path)
+    assert runner.finish("whole") == 0, runner.printed
+    for cut in cuts:
+        assert runner.finish("cut", cut) == -signal.SIGKILL, f"{cut}: {runner.printed}"
+    assert runner.finish("cut") == 0, runner.printed
+    assert runner.differences("cut", runner.result("whole")) == ""
+
+
+@pytest.mark.parametrize("place", ["write", "fsync", "rename", "log"])
+def test_a_disk_that_fails_is_a_sentence_and_the_run_goes_on_when_it_is_mended(place, context, tmp_path):
+    runner = Runner(context, "er", "gplasc", tmp_path)
+    assert runner.finish("whole") == 0, runner.printed
+    for error in (errno.ENOSPC, errno.EIO):
+        assert runner.finish("cut", Cut(place, 3, error=error)) == 2
+        assert len(runner.printed.strip().splitlines()) == 1
+        assert os.strerror(error) in runner.printed
+    assert runner.finish("cut") == 0, runner.printed
+    assert runner.differences("cut", runner.result("whole")) == ""
+
+
+@pytest.fixture
+def at_work(context, tmp_path):
+    """A process in the middle of a long run, and the words it was started with."""
+    words = command("co2l", "gplasc", tmp_path, epochs=2000)
+    words[words.index("--save-steps") + 1] = "100000"
     process = context.Process(target=main, args=(words,))
     process.start()
-    return process
-
-
-def finished(context, words: list[str], out: Path) -> dict:
-    process = start(context, words)
-    process.join(120)
-    assert process.exitcode == 0
-    return record_in(out)
-
-
-def newest(out: Path) -> str:
-    return max((path.name for path in out.glob("*/checkpoint-*.pt")), default="")
-
-
-def record_in(out: Path) -> dict:
-    (path,) = out.glob("*/record.json")
-    return json.loads(path.read_text())
-
-
-@pytest.mark.parametrize("plugin", ["", "gplasc"])
-@pytest.mark.parametrize("method", METHODS)
-def test_killed_and_resumed_equals_uninterrupted(method, plugin, processes, tmp_path):
-    whole = finished(processes, command(method, plugin, tmp_path / "whole"), tmp_path / "whole")
-    out = tmp_path / "killed"
-    words = command(method, plugin, out)
-    for kill in range(KILLS):
-        before = newest(out)
-        process = start(processes, words)
-        # Wait for a new checkpoint, so that every attempt gets on; then kill at ever other distances from it.
-        while newest(out) == before and process.is_alive():
-            time.sleep(0.001)
-        process.join(0.02 * kill)
-        assert process.is_alive(), "the run was too short to be killed so often"
-        os.kill(process.pid, signal.SIGKILL)
-        process.join(60)
-    finished(processes, words, out)
-    resumed = record_in(out)
-    assert {name: resumed[name] for name in SAME} == {name: whole[name] for name in SAME}
-    logs = [next(folder.glob("*/terms.jsonl")).read_bytes() for folder in (tmp_path / "whole", out)]
-    assert logs[0] == logs[1], "the log of the terms differs"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_polite_signal_saves_first(number, processes, tmp_path):
-    words = [*command("co2l", "gplasc", tmp_path), "--set", "train.epochs=500"]
-    words[words.index("--save-steps") + 1] = "100000"
-    process = start(processes, words)
     while not list(tmp_path.glob("*/terms.jsonl")):
         assert process.is_alive()
         time.sleep(0.01)
+    yield process, words
+    process.kill()
+    process.join(60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_polite_signal_saves_first(number, at_work, tmp_path):
+    process, _ = at_work
     os.kill(process.pid, number)
-    process.join(30)
+    process.join(60)
     assert process.exitcode == 130
     assert list(tmp_path.glob("*/checkpoint-*.pt"))
 
 
-def test_a_second_process_is_refused(processes, tmp_path, capsys):
-    words = [*command("co2l", "", tmp_path), "--set", "train.epochs=2000"]
-    process = start(processes, words)
-    while not list(tmp_path.glob("*/terms.jsonl")):
-        assert process.is_alive()
-        time.sleep(0.01)
+def test_a_second_process_is_refused(at_work, capsys):
     with pytest.raises(SystemExit) as caught:
-        main(words)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join(30)
+        main(at_work[1])
     assert caught.value.code == 2
     assert "another process is working on the run" in capsys.readouterr().err

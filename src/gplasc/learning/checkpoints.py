@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def load_newest(folder: Path) -> tuple[dict[str, Any] | None, list[Path]]:
 def delete_all(folder: Path) -> None:
     """Delete every checkpoint; a finished run does not need them."""
     for path in _all(folder):
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # they do no harm
+            path.unlink()
 
 
 def write_state(path: Path, state: dict[str, Any]) -> Path:
