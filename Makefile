@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test test-ray bench clean
 
 help:
 	@echo "make demo   install into .venv when needed and run the main job"
 	@echo "make test   install the development extras when needed and run every check"
+	@echo "make test-ray  sweeps on a Ray cluster of two nodes on this machine, one of them killed (minutes)"
 	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
 	@echo "make clean  remove .venv and caches"
 
@@ -22,6 +23,9 @@ test: .venv/installed-dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+test-ray: .venv/installed-dev .venv/installed-ray
+	OMP_NUM_THREADS=1 GPLASC_TEST_RAY=1 $(BIN)/pytest tests/sweep/test_ray.py -v
 
 bench: .venv/installed-report
 	$(BIN)/python benchmarks/augment.py

@@ -62,7 +62,7 @@ class Node:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus", "1"]
         # The workers shall get the package from the driver, not from this environment.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment["RAY_USAGE_STATS_ENABLED"] = "0"
+        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # they would starve beside others
         with log.open("w") as file:
             self.process = subprocess.Popen(
                 [*command, "--object-store-memory", "100000000", "--disable-usage-stats", *words],
