@@ -201,15 +201,15 @@ def _operations(encoder: str, width: int, features: Any, shape: tuple[int, int, 
 def _countable(config: Config) -> Config:
     """Return settings with the same passes for each sample, but tiny images, network and tasks."""
     size = 2 * config.train.batch
+    buffer = min(config.buffer, size)
     return config.model_copy(
         update={
-            "stream": f"synthetic:tasks=2,classes=2,size=8,channels=1,train={max(size, config.buffer) // 2 + 1},test=1",
+            "stream": f"synthetic:tasks=2,classes=2,size=8,channels=1,train={size // 2},test=1",
             "data": type(config.data)(),
             "model": config.model.model_copy(update={"encoder": "small", "width": 4, "projection_dim": 8}),
-            "train": config.train.model_copy(update={"epochs": 1, "first_epochs": 1, "precision": "float32"}),
-            "probe": config.probe.model_copy(
-                update={"mode": "cached", "views": 1, "epochs": 1, "milestones": ()}
-            ),
+            "train": type(config.train)(batch=config.train.batch, epochs=1, first_epochs=1),
+            "probe": type(config.probe)(views=1, epochs=1, milestones=()),
+            "buffer": buffer,
             "seed": 0,
             "scale": "smoke",
             "identity": {},

@@ -264,7 +264,9 @@ def _compute(order: _Order, board: Any) -> _Answer:
     import torch
 
     start = time.monotonic()
-    if threading.current_thread() is threading.main_thread():  # a node started in the background ignores SIGINT,
+    if (
+        threading.current_thread() is threading.main_thread()
+    ):  # a node started in the background ignores SIGINT,
         signal.signal(signal.SIGINT, signal.default_int_handler)  # by which Ray cancels a task
     torch.set_num_threads(order.threads)
     job = order.job
