@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz soak bench clean
+.PHONY: help demo test test-ray fuzz soak bench clean
 
 help:
 	@echo "make demo   install into .venv when needed and run the main job"
 	@echo "make test   install the development extras when needed and run every check"
 	@echo "make fuzz   damage every kind of input by the thousand; CASES=3000 SEED=0"
 	@echo "make soak   kill runs by the hundred and let the disk fail; KILLS=300 FAULTS=60 SEED=0"
+	@echo "make test-ray  sweeps on a Ray cluster of two nodes on this machine, one of them killed (minutes)"
 	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
 	@echo "make clean  remove .venv and caches"
 
@@ -34,6 +35,9 @@ KILLS ?= 300
 FAULTS ?= 60
 soak: .venv/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --kills $(KILLS) --faults $(FAULTS) --seed $(SEED)
+
+test-ray: .venv/installed-dev .venv/installed-ray
+	OMP_NUM_THREADS=1 GPLASC_TEST_RAY=1 $(BIN)/pytest tests/sweep/test_ray.py -v
 
 bench: .venv/installed-report
 	$(BIN)/python benchmarks/augment.py

@@ -119,6 +119,8 @@ class _Run(_Settings):
     """Discard what this run has saved so far, its record included, and start over."""
     dry_run: bool = False
     """Only say what the run would cost."""
+    on: str | None = None
+    """With --dry-run: a device to plan for, for example rtx3090, in place of this machine; needs no data."""
 
     def main(self) -> int:
         """Run the command."""
@@ -135,6 +137,13 @@ class _Run(_Settings):
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
         resolved = self.resolve()
+        if self.on is not None and not self.dry_run:
+            raise UserError("--on plans for a device and computes nothing; add --dry-run")
+        if self.on is not None:
+            from gplasc.planning import plan_run
+
+            print(plan_run(resolved).text(self.on))
+            return 0
         if self.dry_run:
             from gplasc.cost import estimate_cost
 
@@ -266,7 +275,7 @@ class _Reproduce(_Many):
     """Reproduce a table or figure of the paper, beside the published numbers."""
 
     name: Positional[str] = ""
-    """Name of an experiment (see `gplasc list`)."""
+    """Name of an experiment (see `gplasc list`); with --dry-run and --on also `all`."""
     scale: Literal["paper", "cpu", "smoke"] = "cpu"
     """paper: the published protocol; cpu: a budget for two cores; smoke: seconds, on synthetic images."""
     seeds: tuple[int, ...] = ()
@@ -275,11 +284,20 @@ class _Reproduce(_Many):
     """Streams, buffers or rows of the table to keep, for example seq-cifar10 200; * is allowed."""
     methods: tuple[str, ...] = ()
     """Methods to keep, each with and without plug-ins."""
+    on: str | None = None
+    """With --dry-run: a device to plan for, for example rtx3090, in place of this machine; needs no data."""
 
     def main(self) -> int:
         """Run the command."""
         from gplasc.experiments import is_grid, run_experiment
 
+        if self.on is not None and not self.dry_run:
+            raise UserError("--on plans for a device and computes nothing; add --dry-run")
+        if self.name == "all" and self.on is not None:
+            from gplasc.experiments.scale import scale_table
+
+            print(scale_table(self.on, self.scale, self.seeds).to_markdown())
+            return 0
         if not is_grid(self.name):
             if self.only or self.methods or len(self.seeds) > 1:
                 raise UserError(
@@ -295,7 +313,7 @@ class _Reproduce(_Many):
         grid: dict[str, Any] = {name: getattr(self, name) for name in names}
         grid["engine"] = self.chosen_engine()
         if self.dry_run:
-            print(preview(self.name, **grid))
+            print(preview(self.name, **grid, on=self.on))
             return 0
         try:
             done = reproduce(self.name, **grid, overview=open_overview(self.quiet))

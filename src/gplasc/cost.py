@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from gplasc.build import build_learner
 from gplasc.learning import Learner
@@ -20,6 +21,8 @@ from gplasc.running import check_device, open_learned_stream
 from gplasc.streams import Stream
 
 _MEASURED = 3
+_SHARE = 8  # samples of the first, short step
+_LONG = 1.0  # seconds of a step from which on the short one must do
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ def measure_cost(
 ) -> Cost:
     """Take a few steps of the first two tasks and extrapolate; nothing is written.
 
+    Where a step of a whole batch would take longer than a second, a step of a few samples is extrapolated too.
+
     The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
     config = resolved.config
@@ -69,7 +74,7 @@ def measure_cost(
     training = first * steps[0] + later * sum(steps[1:])
 
     start = time.perf_counter()
-    rows = stream[0].train.take(torch.arange(min(256, len(stream[0].train))))
+    rows = stream[0].train.take(torch.arange(min(256 if first < _LONG else 16, len(stream[0].train))))
     ctx.features(rows)
     forward = (time.perf_counter() - start) / len(rows)
     looks = sum(
@@ -107,10 +112,21 @@ def _seconds_per_step(learner: Learner, stream: Stream, task: int) -> float:
     learner.ctx.modules.train()
     size = learner.config.train.batch
     order = order_batches(learner.ctx.pool, "current", size, learner.ctx.random["order"])
-    batch = learner.ctx.pool.take(order[0])
-    learner.step(batch)  # the first step pays for allocations
+    rows = order[0]
+    short = rows[:_SHARE]
+    _seconds_of(learner, short, 1)  # the first step pays for allocations
+    expected = _seconds_of(learner, short, 1) * len(rows) / len(short)
+    if expected > _LONG:
+        return expected
+    _seconds_of(learner, rows, 1)
+    return _seconds_of(learner, rows, _MEASURED)
+
+
+def _seconds_of(learner: Learner, rows: Tensor, steps: int) -> float:
+    """Return the mean time of steps with these rows of the pool."""
+    batch = learner.ctx.pool.take(rows)
     start = time.perf_counter()
-    for _ in range(_MEASURED):
+    for _ in range(steps):
         terms = learner.step(batch)
     float(next(iter(terms.values())))  # wait for the device
-    return (time.perf_counter() - start) / _MEASURED
+    return (time.perf_counter() - start) / steps

@@ -62,7 +62,10 @@ class Node:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus", "1"]
         # The workers shall get the package from the driver, not from this environment.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment["RAY_USAGE_STATS_ENABLED"] = "0"
+        environment |= {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",
+        }  # they would starve beside others
         with log.open("w") as file:
             self.process = subprocess.Popen(
                 [*command, "--object-store-memory", "100000000", "--disable-usage-stats", *words],
@@ -114,7 +117,6 @@ def sweep(out: Path, method: Path, *, epochs: int = 25) -> list[str]:
         "--seeds",
         "0",
         "1",
-        "2",
         "--out",
         str(out),
         "--device",
@@ -154,7 +156,7 @@ def run(words: list[str]) -> int:
     return int(caught.value.code)
 
 
-def wait_for(condition, seconds: float = 120) -> None:
+def wait_for(condition, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -162,7 +164,7 @@ def wait_for(condition, seconds: float = 120) -> None:
 
 
 def unfinished(out: Path) -> list[Path]:
-    return [p.parent for p in out.glob("*/terms.jsonl") if not (p.parent / "record.json").exists()]
+    return [p.parent for p in out.glob("*/settings.json") if not (p.parent / "record.json").exists()]
 
 
 @needs_cluster

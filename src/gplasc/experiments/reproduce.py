@@ -17,7 +17,7 @@ from gplasc.restore import Restored, restore
 from gplasc.streams import Stream
 from gplasc.sweep.compute import compute
 from gplasc.sweep.engine import Engine
-from gplasc.sweep.forecast import forecast
+from gplasc.sweep.forecast import forecast, forecast_on
 from gplasc.sweep.job import Executor, Job, JobResult
 from gplasc.sweep.overview import Overview, print_failures
 
@@ -42,17 +42,20 @@ def preview(
     data_dir: Path | None = None,
     device: str | None = None,
     engine: Engine | None = None,
+    on: str | None = None,
 ) -> str:
     """Return how many runs the experiment has, how many are complete, and how long the rest takes.
 
-    Nothing is written. See `reproduce` for the arguments.
+    Nothing is written. See `reproduce` for the arguments; ``on`` names a device to plan for (see
+    `gplasc.planning`) in place of this machine.
     """
     experiment = load_experiment(name)
     engine = engine or Engine()
     engine.check(single=experiment.single)
     processes = engine.processes(scale, single=experiment.single)
     runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
-    found = forecast(jobs_of(runs, out, data_dir, device))
+    jobs = jobs_of(runs, out, data_dir, device)
+    found = forecast(jobs) if on is None else forecast_on(jobs, on)
     return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
 
 

@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from gplasc.config import Config
 from gplasc.cost import measure_cost
 from gplasc.errors import UserError
+from gplasc.planning import find_device, plan_run
 from gplasc.progress import duration
 from gplasc.results.aggregate import load_records
 from gplasc.sweep.compute import unique
 from gplasc.sweep.job import Job
 
-_BUDGET = 60.0  # seconds that measuring may take in all
+_BUDGET = 5.0  # seconds after which no further kind of run is measured
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def forecast(jobs: Sequence[Job], *, budget: float = _BUDGET) -> Forecast:
     jobs = unique(jobs)
     complete = [job for job in jobs if (job.folder / "record.json").exists()]
     left = [job for job in jobs if job not in complete]
-    cut_off = sum(any(job.folder.glob("checkpoint-*.pt")) for job in left)
+    cut_off = _cut_off(left)
     known = _from_records({job.out for job in jobs if job.out.exists()})
     seconds = 0.0
     sources: Counter[str] = Counter()
@@ -96,6 +97,25 @@ def forecast(jobs: Sequence[Job], *, budget: float = _BUDGET) -> Forecast:
             sources["as long as other methods measured on the same stream"] += 1
     said = tuple(f"could not be measured: {problem}" for problem in dict.fromkeys(problems))
     return Forecast(len(jobs), len(complete), cut_off, seconds, sources, said)
+
+
+def forecast_on(jobs: Sequence[Job], device: str) -> Forecast:
+    """Plan what is left of the jobs on a device that is not at hand; a run that was cut off counts whole.
+
+    Raises:
+        UserError: If there is no measured time on this device, or the size of a stream is not known.
+    """
+    jobs = unique(jobs)
+    left = [job for job in jobs if not (job.folder / "record.json").exists()]
+    seconds = sum(plan_run(same[0].resolved).seconds(device) * len(same) for same in _by_kind(left).values())
+    sources = Counter(
+        {f"from image passes counted here and measured times on {find_device(device).name}": len(left)}
+    )
+    return Forecast(len(jobs), len(jobs) - len(left), _cut_off(left), seconds, sources, ())
+
+
+def _cut_off(left: Iterable[Job]) -> int:
+    return sum(any(job.folder.glob("checkpoint-*.pt")) for job in left)
 
 
 def _kind(config: Config) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -263,6 +264,10 @@ def _compute(order: _Order, board: Any) -> _Answer:
     import torch
 
     start = time.monotonic()
+    if (
+        threading.current_thread() is threading.main_thread()
+    ):  # a node started in the background ignores SIGINT,
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # by which Ray cancels a task
     torch.set_num_threads(order.threads)
     job = order.job
     shared = order.mark.exists()

@@ -10,6 +10,7 @@ import multiprocessing
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,6 +219,8 @@ def _work(search: Search) -> None:
     if search.threads is not None:
         torch.set_num_threads(search.threads)
     study = open_study(search)
+    log = (search.out / "log.txt").open("a", encoding="utf-8")
+    warnings.showwarning = lambda message, *_: print(message, file=log, flush=True)
     try:
         while (trial := _next_trial(study, search)) is not None:
             _compute(study, trial, search)

@@ -1,0 +1,123 @@
+"""Studies on a validation split: the paper's spaces, several workers, killed and continued."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gplasc.cli import main
+from gplasc.errors import UserError
+from gplasc.resolve import resolve
+from gplasc.tune.space import given_space, published_space
+from gplasc.tune.study import Search, on_validation, open_study
+
+pytest.importorskip("optuna")
+SPACES = Path(__file__).parents[1] / "data" / "hyperparameter_space.csv"
+NAMES = {
+    "margin": "gplasc.margin",
+    "lambda_distill": "gplasc.lambda_distill",
+    "lambda_range": "gplasc.lambda_range",
+    "lambda_position": "gplasc.lambda_position",
+    "learning_rate": "train.lr",
+    "start_epochs": "train.first_epochs",
+    "epochs": "train.epochs",
+    "bsz": "train.batch",
+    "tau": "co2l.temperature",
+}
+
+
+@pytest.mark.parametrize(
+    "stream", ["seq-cifar10", "seq-cifar100", "seq-tinyimagenet", "cub200", "imagenet-r"]
+)
+def test_the_spaces_are_those_of_the_paper(stream):
+    wanted = {}
+    for row in csv.DictReader(SPACES.open()):
+        if stream.replace("seq-tinyimagenet", "seq-tinyimg") in row["dataset"].split("/"):
+            wanted[NAMES[row["parameter"]]] = {float(value) for value in row["values"].split(";")}
+    found = published_space(resolve(stream, "co2l", ["gplasc"], scale="paper").config)
+    assert {name: set(map(float, values)) for name, values in found.items()} == wanted
+    cheaper = published_space(resolve(stream, "co2l", ["gplasc"], scale="cpu").config)
+    assert set(found) - set(cheaper) == {"train.first_epochs", "train.epochs", "train.batch"}
+
+
+def test_a_search_never_looks_at_the_test_split():
+    base = {"stream": "seq-digits", "method": "er", "settings": {}}
+    found = on_validation(base)["settings"]
+    assert found == {"data.evaluate_on": "validation", "data.validation": 0.1}
+    assert on_validation({**base, "settings": {"validation": 0.3}})["settings"]["data.validation"] == 0.3
+    with pytest.raises(UserError, match="must not look at the test split"):
+        on_validation({**base, "settings": {"data.evaluate_on": "test"}})
+
+
+def test_what_decides_the_comparison_is_not_searched():
+    with pytest.raises(UserError, match="'buffer' cannot be searched"):
+        given_space(["buffer=1,2"])
+
+
+def command(out: Path, trials: int, *more: str) -> list[str]:
+    words = [
+        "tune",
+        "--stream",
+        "synthetic:tasks=3,classes=2,size=8,channels=1,train=20,test=6",
+        "--method",
+        "er",
+    ]
+    words += ["--buffer", "9", "--scale", "smoke", "--set", "model.encoder=small", "--set", "train.batch=8"]
+    words += ["--set", "data.images_per_class=20", "--space", "train.lr=0.001,0.01,0.1,0.3"]
+    return [*words, "--trials", str(trials), "--out", str(out), "--threads", "1", "--device", "cpu", *more]
+
+
+def run(words: list[str]) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    return int(caught.value.code)
+
+
+def trials(out: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((out / "trials.csv").open()))
+
+
+def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "gplasc.cli",
+        *command(tmp_path, 5, "--workers", "2", "--set", "train.epochs=3"),
+    ]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    end = time.monotonic() + 300
+    while not list(tmp_path.glob("runs/*/record.json")):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "best.toml").exists()
+    assert run(words[3:]) == 0
+    found = trials(tmp_path)
+    assert len(found) == 5
+    assert {row["state"] for row in found} <= {"complete", "pruned"}
+    best = max(
+        (row for row in found if row["state"] == "complete"), key=lambda r: float(r["class_il_validation"])
+    )
+    record = json.loads((tmp_path / "runs" / best["run_id"] / "record.json").read_text())
+    assert record["settings"]["data"]["evaluate_on"] == "validation"
+    assert record["settings"]["data"]["validation"] == 0.1
+    settings = tomllib.loads((tmp_path / "best.toml").read_text())
+    assert settings["train"]["lr"] == float(best["train.lr"])
+    assert (settings["data"]["evaluate_on"], settings["data"]["validation"]) == ("test", 0.0)
+    assert (tmp_path / "study.svg").read_text().startswith("<?xml")
+    assert (
+        run(["run", "--config", str(tmp_path / "best.toml"), "--out", str(tmp_path / "final"), "--quiet"])
+        == 0
+    )
+    arguments = {"stream": "x", "plugins": (), "settings": {}}
+    with pytest.raises(UserError, match=r"begun with another .*space"):
+        open_study(Search(arguments, {"train.lr": [1.0]}, 5, tmp_path))
