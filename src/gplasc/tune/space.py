@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -34,7 +34,9 @@ def published_space(config: Config) -> dict[str, Sequence[Any]]:
     """
     space = next(s for s in _spaces() if any(fnmatch.fnmatchcase(config.stream, p) for p in s.streams))
     known = config.flat()
-    wanted: Mapping[str, Sequence[Any]] = space.values | (space.paper if config.scale == "paper" else {})
+    wanted: dict[str, Sequence[Any]] = dict(space.values)
+    if config.scale == "paper":
+        wanted |= space.paper
     found: dict[str, Sequence[Any]] = {}
     for name, values in wanted.items():
         full = name if "." in name else f"{next(iter(config.options))}.{name}"
