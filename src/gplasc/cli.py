@@ -94,6 +94,10 @@ class _Run(_Settings):
     """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
     device: str | None = None
     """cpu, cuda, mps; default: the accelerator if there is one."""
+    devices: int = 1
+    """Processes of this machine that compute the run together, one on each GPU."""
+    compile: bool = False
+    """Compile the encoder with torch.compile."""
     threads: int | None = None
     """Threads of torch; default: all cores. Results are equal bit for bit only for equal numbers."""
     save_every: float = 60.0
@@ -118,8 +122,9 @@ class _Run(_Settings):
         import torch
 
         from gplasc.errors import Interrupted
+        from gplasc.learning.distributed import joined
         from gplasc.progress import display
-        from gplasc.running import execute
+        from gplasc.running import check_device, execute, follow
 
         if self.threads is not None:
             if self.threads < 1:
@@ -134,17 +139,23 @@ class _Run(_Settings):
             print(estimate_cost(resolved, data_dir=self.data_dir, device=self.device))
             return 0
         try:
-            result = execute(
-                resolved,
-                out=self.out,
-                data_dir=self.data_dir,
-                device=self.device,
-                display=display(self.quiet),
-                save_every=self.save_every,
-                save_steps=self.save_steps,
-                tensorboard=self.tensorboard,
-                keep_memory=not self.forget_memory,
-            )
+            with joined(check_device(self.device)) as (processes, device):
+                if not processes.first:
+                    follow(resolved, processes, data_dir=self.data_dir, device=device, compiled=self.compile)
+                    return 0
+                result = execute(
+                    resolved,
+                    out=self.out,
+                    data_dir=self.data_dir,
+                    device=device,
+                    display=display(self.quiet),
+                    save_every=self.save_every,
+                    save_steps=self.save_steps,
+                    tensorboard=self.tensorboard,
+                    keep_memory=not self.forget_memory,
+                    compiled=self.compile,
+                    processes=processes,
+                )
         except Interrupted:
             print(_INTERRUPTED, file=sys.stderr)
             return 130
@@ -433,7 +444,9 @@ def main(arguments: list[str] | None = None) -> None:
             args=words,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
-        code = command.main()
+        code = (
+            _launch(command, words) if isinstance(command, _Run) and command.devices != 1 else command.main()
+        )
     except UserError as error:
         print(f"gplasc: {error}", file=sys.stderr)
         code = 2
@@ -451,6 +464,16 @@ def main(arguments: list[str] | None = None) -> None:
         )
         code = 1
     sys.exit(code)
+
+
+def _launch(command: _Run, words: list[str]) -> int:
+    """Start the processes of a run, or do the share of one of them."""
+    from gplasc.learning.distributed import launched
+    from gplasc.learning.launch import launch
+
+    if command.devices < 1:
+        raise UserError(f"--devices is {command.devices}; give 1 or more")
+    return command.main() if launched() or command.dry_run else launch(words, command.devices)
 
 
 def _refuse_repetitions(words: list[str]) -> None:

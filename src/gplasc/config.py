@@ -75,7 +75,7 @@ class Train(Settings):
     warmup_epochs: int = Field(10, ge=0)
     warmup_from: float = Field(0.01, ge=0)
     keep_optimizer: bool = True
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
 class Probe(Settings):

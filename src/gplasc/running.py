@@ -27,6 +27,7 @@ from gplasc.learning.callbacks import (
     TermLog,
 )
 from gplasc.learning.digest import digest
+from gplasc.learning.distributed import Processes
 from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
@@ -138,18 +139,26 @@ def execute(
     save_every: float = 60.0,
     save_steps: int | None = None,
     tensorboard: bool = False,
+    compiled: bool = False,
+    processes: Processes | None = None,
 ) -> Result:
-    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `run`."""
+    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `run`.
+
+    Of several processes the first one calls this function, and the others call `follow`.
+    """
     device = check_device(device)
+    processes = processes or Processes()
     resolved = identify(resolved, data_dir=data_dir, stream=stream)
     config = resolved.config
     folder = out / config.run_id
     try:
         if (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
+            processes.from_first(None)
             return Result(record, folder)
         with held(folder):
             if (record := read_record(folder)) is not None:  # another process has just finished it
+                processes.from_first(None)
                 return Result(record, folder)
             for note in _begin(folder, config):
                 display.say(note)
@@ -164,6 +173,8 @@ def execute(
                 stream,
                 encoder=encoder,
                 device=device,
+                processes=processes,
+                compiled=compiled,
                 callbacks=[
                     FiniteCheck(),
                     log,
@@ -176,6 +187,8 @@ def execute(
             )
             _resume(learner, folder, display)
             log.resume(learner.position.total_steps)
+            if processes.size > 1:
+                processes.from_first((config, learner.state_dict()))
             with signals.installed():
                 learner.learn(stream)
             record = _describe(resolved, learner, stream)
@@ -185,6 +198,27 @@ def execute(
             return Result(with_metrics(record), folder)
     finally:
         display.close()
+
+
+def follow(
+    resolved: Resolved,
+    processes: Processes,
+    *,
+    data_dir: str | Path | None = None,
+    device: str | None = None,
+    compiled: bool = False,
+) -> None:
+    """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
+    device = check_device(device)
+    given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
+    if given is None:  # the run is complete already
+        return
+    config, state = given
+    stream = open_configured_stream(Resolved(config=config, sources=resolved.sources), data_dir)
+    learner = build_learner(config, stream, device=device, processes=processes, compiled=compiled)
+    learner.load_state_dict(state)
+    with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
+        learner.learn(stream)
 
 
 def open_configured_stream(resolved: Resolved, data_dir: str | Path | None) -> Stream:
@@ -312,6 +346,7 @@ def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str,
         "seconds": sum(sum(task.values()) for task in learner.timings),
         "steps": learner.position.total_steps,
         "memory": {"rows": len(ctx.memory), "bytes": ctx.memory.num_bytes},
+        "processes": ctx.processes.size,
         "parameters": sum(p.numel() for p in ctx.modules.parameters()),
         "deviations": {
             name: list(component.DEVIATIONS)

@@ -17,6 +17,11 @@ def plain(mean: Sequence[float], std: Sequence[float]) -> PlainAugmentation:
 
 
 @dataclass(frozen=True)
+class PlainParameters:
+    """Nothing is drawn."""
+
+
+@dataclass(frozen=True)
 class PlainAugmentation:
     """Normalization alone; made by `plain`."""
 
@@ -28,6 +33,14 @@ class PlainAugmentation:
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Normalize uint8 images (N, C, H, W) -> float32 of the same shape; nothing is drawn."""
+        return self.apply(x, PlainParameters())
+
+    def draw(self, n: int, height: int, width: int, generator: torch.Generator | None) -> PlainParameters:
+        """Draw nothing."""
+        return PlainParameters()
+
+    def apply(self, x: Tensor, parameters: PlainParameters) -> Tensor:
+        """Normalize uint8 images (N, C, H, W) -> float32, channels last."""
         check_images(x, self.mean)
         return normalize(x, self.mean, self.std)
 
