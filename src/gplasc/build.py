@@ -55,11 +55,11 @@ def build_learner(
         settings=config,
         images=images,
         device=device,
-        processes=processes,
-        compiled=compiled,
         expected_tasks=len(stream) if announced else None,
         num_classes=num_classes,
         callbacks=callbacks,
+        processes=processes,
+        compiled=compiled,
     )
 
 

@@ -19,6 +19,7 @@ import gplasc
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
+    from gplasc.learning.distributed import Processes
     from gplasc.resolve import Resolved
 
 _Names = UseAppendAction[tuple[str, ...]]
@@ -121,10 +122,8 @@ class _Run(_Settings):
         """Run the command."""
         import torch
 
-        from gplasc.errors import Interrupted
         from gplasc.learning.distributed import joined
-        from gplasc.progress import display
-        from gplasc.running import check_device, execute, follow
+        from gplasc.running import check_device
 
         if self.threads is not None:
             if self.threads < 1:
@@ -138,24 +137,32 @@ class _Run(_Settings):
 
             print(estimate_cost(resolved, data_dir=self.data_dir, device=self.device))
             return 0
+        with joined(check_device(self.device)) as (processes, device):
+            return self._compute(resolved, processes, device)
+
+    def _compute(self, resolved: Resolved, processes: Processes, device: str) -> int:
+        """Compute the run; of several processes the first one prints and writes."""
+        from gplasc.errors import Interrupted
+        from gplasc.progress import display
+        from gplasc.running import execute, follow
+
+        if not processes.first:
+            follow(resolved, processes, data_dir=self.data_dir, device=device, compiled=self.compile)
+            return 0
         try:
-            with joined(check_device(self.device)) as (processes, device):
-                if not processes.first:
-                    follow(resolved, processes, data_dir=self.data_dir, device=device, compiled=self.compile)
-                    return 0
-                result = execute(
-                    resolved,
-                    out=self.out,
-                    data_dir=self.data_dir,
-                    device=device,
-                    display=display(self.quiet),
-                    save_every=self.save_every,
-                    save_steps=self.save_steps,
-                    tensorboard=self.tensorboard,
-                    keep_memory=not self.forget_memory,
-                    compiled=self.compile,
-                    processes=processes,
-                )
+            result = execute(
+                resolved,
+                processes=processes,
+                compiled=self.compile,
+                out=self.out,
+                data_dir=self.data_dir,
+                device=device,
+                display=display(self.quiet),
+                save_every=self.save_every,
+                save_steps=self.save_steps,
+                tensorboard=self.tensorboard,
+                keep_memory=not self.forget_memory,
+            )
         except Interrupted:
             print(_INTERRUPTED, file=sys.stderr)
             return 130

@@ -187,9 +187,9 @@ def execute(
             )
             _resume(learner, folder, display)
             log.resume(learner.position.total_steps)
-            if processes.size > 1:
-                processes.from_first((config, learner.state_dict()))
             with signals.installed():
+                if processes.size > 1:
+                    processes.from_first((config, learner.state_dict()))
                 learner.learn(stream)
             record = _describe(resolved, learner, stream)
             _save(folder, learner, keep_memory=keep_memory)
@@ -198,27 +198,6 @@ def execute(
             return Result(with_metrics(record), folder)
     finally:
         display.close()
-
-
-def follow(
-    resolved: Resolved,
-    processes: Processes,
-    *,
-    data_dir: str | Path | None = None,
-    device: str | None = None,
-    compiled: bool = False,
-) -> None:
-    """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
-    device = check_device(device)
-    given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
-    if given is None:  # the run is complete already
-        return
-    config, state = given
-    stream = open_configured_stream(Resolved(config=config, sources=resolved.sources), data_dir)
-    learner = build_learner(config, stream, device=device, processes=processes, compiled=compiled)
-    learner.load_state_dict(state)
-    with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
-        learner.learn(stream)
 
 
 def open_configured_stream(resolved: Resolved, data_dir: str | Path | None) -> Stream:
@@ -377,3 +356,24 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
         kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
         state = learner.state_dict()
         checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
+
+
+def follow(
+    resolved: Resolved,
+    processes: Processes,
+    *,
+    data_dir: str | Path | None = None,
+    device: str | None = None,
+    compiled: bool = False,
+) -> None:
+    """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
+    device = check_device(device)
+    given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
+    if given is None:  # the run is complete already
+        return
+    config, state = given
+    stream = open_configured_stream(Resolved(config=config, sources=resolved.sources), data_dir)
+    learner = build_learner(config, stream, device=device, processes=processes, compiled=compiled)
+    learner.load_state_dict(state)
+    with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
+        learner.learn(stream)

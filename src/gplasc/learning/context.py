@@ -14,11 +14,12 @@ from gplasc.learning.batch import AugmentationKind, Batch, ImageFormat, MethodTr
 from gplasc.learning.devices import autocast, compile_encoder, new_scaler, prepare, transfer
 from gplasc.learning.distributed import Processes
 from gplasc.learning.pool import Pool
+from gplasc.learning.sharing import some_views
 from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
 from gplasc.streams import Samples, Task
-from gplasc.streams.augment import Augmentation, contrastive, plain, replay, some_views, views
+from gplasc.streams.augment import Augmentation, contrastive, plain, replay, views
 
 _FORWARD_ROWS = 512
 
@@ -82,14 +83,18 @@ class Context:
     def set_modules(self, modules: nn.ModuleDict) -> None:
         """Take over everything trainable, the network included, and bring it to the device."""
         self.modules = prepare(modules, self.device)
-        self.network = self._network_of(self.modules)
+        self.network = _network_of(self.modules)
+        if self._compiled:
+            compile_encoder(self.network)
 
     def keep_previous(self) -> None:
         """Keep a frozen copy of everything trainable, in the mode the method wants."""
         self.previous_modules = copy.deepcopy(self.modules).requires_grad_(False)
         self.previous_modules.train((self.method.teacher or "eval") == "train")
-        self.previous = self._network_of(self.previous_modules)
+        self.previous = _network_of(self.previous_modules)
         self.previous_num_classes = self.num_classes
+        if self._compiled:
+            compile_encoder(self.previous)
 
     @property
     def seen(self) -> range:
@@ -240,12 +245,11 @@ class Context:
             return network(x)
         return network.outputs(self.processes.gather(network.encoder(x), count))
 
-    def _network_of(self, modules: nn.ModuleDict) -> Network:
-        network = modules["network"]
-        assert isinstance(network, Network)
-        if self._compiled:
-            compile_encoder(network)
-        return network
+
+def _network_of(modules: nn.ModuleDict) -> Network:
+    network = modules["network"]
+    assert isinstance(network, Network)
+    return network
 
 
 def _augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:

@@ -183,6 +183,7 @@ class Learner:
             callback.on_task_trained(self)
         self._finish(task, past)
         self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
+        self._check_processes()
         for callback in self.callbacks:
             callback.on_task_end(self)
 
@@ -272,7 +273,6 @@ class Learner:
             self.method.fit_predictor(ctx.predictor, ctx)
         with self._timed("memory"):
             self.method.end_task(ctx)
-            self._check_processes()
         with self._timed("evaluation"):
             self._evaluate([*past, task], ctx.predictor)
         if self.needs_previous:

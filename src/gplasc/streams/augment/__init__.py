@@ -14,9 +14,7 @@ Every random number is drawn on the CPU first (`draw`), then the images are comp
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -25,7 +23,7 @@ from gplasc.streams.augment.normalize import plain
 from gplasc.streams.augment.padded_crop import replay
 from gplasc.streams.augment.simclr import contrastive
 
-__all__ = ["DEVIATIONS", "Augmentation", "contrastive", "plain", "replay", "some_views", "views"]
+__all__ = ["DEVIATIONS", "Augmentation", "contrastive", "plain", "replay", "views"]
 
 DEVIATIONS = (
     "hue turns the colors about the gray axis of RGB, which keeps the mean of the channels; torchvision turns it in "
@@ -48,14 +46,6 @@ class Augmentation(Protocol):
         """Augment every image by its own random numbers; the result is channels last."""
         ...
 
-    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Any:
-        """Draw the random numbers of n images: a dataclass of tensors with n rows."""
-        ...
-
-    def apply(self, x: Tensor, parameters: Any) -> Tensor:
-        """Augment images by random numbers that were drawn before."""
-        ...
-
 
 def views(x: Tensor, augmentation: Augmentation, count: int, generator: torch.Generator) -> Tensor:
     """Return `count` independent views of every image.
@@ -75,30 +65,3 @@ def views(x: Tensor, augmentation: Augmentation, count: int, generator: torch.Ge
     if count < 1:
         raise ValueError(f"count is {count}; at least one view is needed")
     return augmentation(x.repeat(count, 1, 1, 1) if count > 1 else x, generator)
-
-
-def some_views(
-    x: Tensor,
-    augmentation: Augmentation,
-    count: int,
-    generator: torch.Generator,
-    rows: slice,
-    to_device: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """Return the given rows of `views`, and draw all random numbers, those of the other rows too.
-
-    Args:
-        x: (N, C, H, W) uint8 on the CPU.
-        augmentation: Made by `contrastive`, `replay` or `plain`.
-        count: Number of views, at least 1.
-        generator: Source of the random numbers, on the CPU.
-        rows: Which of the count * N rows.
-        to_device: Moves the images of these rows to where they are augmented.
-
-    Returns:
-        (K, C, H', W') float32.
-    """
-    parameters = augmentation.draw(count * len(x), x.shape[2], x.shape[3], generator)
-    parts = {field.name: getattr(parameters, field.name)[rows] for field in fields(parameters)}
-    images = x[torch.arange(count * len(x))[rows] % max(len(x), 1)]
-    return augmentation.apply(to_device(images), type(parameters)(**parts))
