@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -168,7 +168,7 @@ class Context:
         """Drop what was computed for one step."""
         self._previous_outputs.clear()
 
-    def autocast(self) -> AbstractContextManager[object]:
+    def autocast(self) -> torch.autocast:
         """Return the precision in which the networks run."""
         return autocast(self.device, self.config.train.precision)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Literal
 
 import torch
@@ -14,10 +13,8 @@ Precision = Literal["float32", "bfloat16", "float16"]
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """Return the context manager in which the networks run: convolutions and linear layers in ``precision``."""
-    if device.type == "meta":  # has shapes only, and no autocast
-        return contextlib.nullcontext()
     dtype = _DTYPES[precision]
     enabled = dtype is not torch.float32
     return torch.autocast(device.type, dtype=dtype if enabled else torch.bfloat16, enabled=enabled)

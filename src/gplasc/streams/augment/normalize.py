@@ -49,6 +49,8 @@ def normalize(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Ten
     """uint8 (N, C, H, W) -> float32, (x / 255 - mean) / std, channels last."""
     out = torch.empty(x.shape, device=x.device, memory_format=torch.channels_last)
     for channel, (m, s) in enumerate(zip(mean, std, strict=True)):
-        # shift + x / (255 s) in one step
-        torch.add(torch.tensor(-m / s), x[:, channel], alpha=1 / (255 * s), out=out[:, channel])
+        # shift + x / (255 s) in one step; the shift is filled in on the device, not copied there
+        torch.add(
+            torch.full((), -m / s, device=x.device), x[:, channel], alpha=1 / (255 * s), out=out[:, channel]
+        )
     return out
