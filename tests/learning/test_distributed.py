@@ -110,20 +110,26 @@ def test_another_memory_is_an_error(monkeypatch):
 
 def command(out: Path) -> list[str]:
     words = ["run", "--stream", STREAM, "--method", "co2l", "--plugin", "gplasc", "--buffer", "9"]
-    for setting in ("train.epochs=8", "model.encoder=small", "train.batch=8", "train.lr=0.05"):
+    settings = ("train.epochs=8", "model.encoder=small", "model.features=signed", "train.batch=8")
+    for setting in (*settings, "train.lr=0.05"):
         words += ["--set", setting]
     return [*words, "--scale", "smoke", "--device", "cpu", "--save-steps", "3", "--quiet", "--out", str(out)]
 
 
 def start(out: Path) -> subprocess.Popen:
     words = [sys.executable, "-m", "gplasc", *command(out), "--devices", "2"]
-    return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    with out.with_suffix(".log").open("w") as log:
+        return subprocess.Popen(words, stderr=log, stdout=subprocess.DEVNULL)
+
+
+def messages(out: Path) -> str:
+    return out.with_suffix(".log").read_text()
 
 
 def wait_for_a_checkpoint(process: subprocess.Popen, out: Path) -> None:
     before = {path.name for path in out.glob("*/checkpoint-*.pt")}
     while not {path.name for path in out.glob("*/checkpoint-*.pt")} - before:
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, messages(out)
         time.sleep(0.01)
 
 
@@ -146,15 +152,15 @@ def test_a_run_on_two_processes_is_stopped_killed_and_resumed_by_two_and_by_one(
     process = start(out)
     wait_for_a_checkpoint(process, out)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 130, process.stderr.read()
-    assert "interrupted and saved" in process.stderr.read().decode()
+    assert process.wait(60) == 130, messages(out)
+    assert "interrupted and saved" in messages(out)
 
     process = start(out)
     wait_for_a_checkpoint(process, out)
     os.kill(process_of(process.pid, 1), signal.SIGKILL)
     assert process.wait(60) == 2
-    message = process.stderr.read().decode()
-    assert "process 1 ended with SIGKILL; the run has stopped, and its last checkpoint is kept" in message
+    expected = "process 1 ended with SIGKILL; the run has stopped, and its last checkpoint is kept"
+    assert expected in messages(out)
     assert not list(out.glob("*/record.json"))
     shutil.copytree(out, tmp_path / "one")
 

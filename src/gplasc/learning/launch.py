@@ -55,6 +55,8 @@ def launch(words: Sequence[str], count: int) -> int:
         for process in processes:
             process.kill()
             process.wait()
+        for file in errors:
+            file.close()
 
 
 def _watch(processes: Sequence[subprocess.Popen[bytes]], errors: Sequence[IO[bytes]]) -> int:
