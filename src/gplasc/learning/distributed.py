@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from gplasc.errors import UserError
 
 _TIMEOUT = timedelta(minutes=30)  # other processes wait while the first one downloads or writes
+LOST = "lost another"
 _NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 Value = TypeVar("Value")
@@ -74,7 +75,7 @@ class Processes:
         missing = -(-count // self.size) - len(rows)
         padded = torch.cat([rows, rows.new_zeros(missing, rows.shape[1])])
         # Not every backend moves 16-bit numbers.
-        found: Tensor = _Gather.apply(padded.float() if rows.element_size() < 4 else padded, self)
+        found: Tensor = _Gather.apply(padded.float() if rows.element_size() < 4 else padded, self)  # type: ignore[no-untyped-call]
         return found[:count].to(rows.dtype)
 
     def mean(self, vector: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ class Processes:
 
 def sum_over_processes(x: Tensor) -> Tensor:
     """Return the sum of a tensor over all processes, with gradients: those of all processes' losses, added up."""
-    total: Tensor = _Sum.apply(x)
+    total: Tensor = _Sum.apply(x)  # type: ignore[no-untyped-call]
     return total
 
 
@@ -188,8 +189,8 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
         if not _connection_lost(error):
             raise
         raise ProcessLost(
-            f"process {processes.rank} lost another of the {processes.size} processes of this run; the last checkpoint "
-            "is kept: run the same command again, on one process or on several, to continue"
+            f"process {processes.rank} {LOST} of the {processes.size} processes of this run; the last checkpoint is "
+            "kept: run the same command again, on one process or on several, to continue"
         ) from error
     finally:
         dist.destroy_process_group()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from gplasc.errors import UserError
+from gplasc.learning.distributed import LOST
 
 _PATIENCE = 20.0  # seconds in which the other processes may end by themselves
 
@@ -64,18 +65,20 @@ def _watch(processes: Sequence[subprocess.Popen[bytes]], errors: Sequence[IO[byt
     while all(process.poll() in (None, 0) for process in processes) and processes[0].poll() is None:
         time.sleep(0.1)
     lost = [rank for rank, process in enumerate(processes) if process.poll() not in (None, 0)]
-    if lost[:1] == [0] or not lost:
-        return _ended(processes[0].wait())
     try:
-        code = processes[0].wait(_PATIENCE)
+        code = processes[0].wait(_PATIENCE if lost else None)
     except subprocess.TimeoutExpired:
         code = 1
-    if code == 0:
-        return 0
-    rank = lost[0]
+    reasons = {rank: _reason(processes[rank], errors[rank - 1]) for rank in lost if rank > 0}
+    causes = {
+        rank: reason for rank, reason in reasons.items() if LOST not in reason
+    }  # not what follows from others
+    if code == 0 or not causes:
+        return _ended(code)
+    rank = min(causes)
     raise UserError(
-        f"process {rank} ended with {_reason(processes[rank], errors[rank - 1])}; the run has stopped, and its last "
-        "checkpoint is kept: run the same command again, with any number of --devices, to continue"
+        f"process {rank} ended with {causes[rank]}; the run has stopped, and its last checkpoint is kept: run the same "
+        "command again, with any number of --devices, to continue"
     )
 
 
