@@ -16,6 +16,8 @@ import torch
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes, joined
+from gplasc.learning.sharing import some_views
+from gplasc.streams.augment import contrastive, plain, replay, views
 
 METHODS = ("supcon", "co2l", "cila", "cclis", "er", "derpp", "icarl")
 COMBINATIONS = [*METHODS, *(f"{method}+gplasc" for method in METHODS), "agem", "gem", "gss", "gcr"]
@@ -84,6 +86,33 @@ def test_batchnorm_sees_the_rows_of_all_processes(rows, computed):
 def test_shares_are_a_partition(count):
     rows = [row for rank in range(3) for row in range(count)[Processes(rank, 3).share(count)]]
     assert rows == list(range(count))
+
+
+def whole(x, generator):
+    """An augmentation of a user, which cannot be split into drawing and applying."""
+    return x + torch.rand(len(x), 1, 1, 1, generator=generator)
+
+
+AUGMENTATIONS = {
+    "contrastive": contrastive(8, (0.5,) * 3, (0.2,) * 3, blur=False),
+    "replay": replay(8, (0.5,) * 3, (0.2,) * 3),
+    "plain": plain((0.5,) * 3, (0.2,) * 3),
+    "whole": whole,
+}
+
+
+@pytest.mark.parametrize("name", AUGMENTATIONS)
+def test_the_shares_of_all_processes_are_the_views_of_one(name):
+    x = torch.randint(256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    generator = torch.Generator().manual_seed(1)
+    expected = views(x, AUGMENTATIONS[name], 2, generator)
+    shares = []
+    for rank in range(4):  # of 10 rows they have 3, 3, 3 and 1
+        own = torch.Generator().manual_seed(1)
+        rows = Processes(rank, 4).share(10)
+        shares.append(some_views(x, AUGMENTATIONS[name], 2, own, rows, lambda images: images))
+        assert torch.equal(own.get_state(), generator.get_state()), "all random numbers must be drawn"
+    torch.testing.assert_close(torch.cat(shares), expected)
 
 
 def test_a_process_without_others_is_not_joined(monkeypatch):
