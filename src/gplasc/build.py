@@ -10,6 +10,7 @@ from torch import nn
 from gplasc.config import OBJECT, Config
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Component, Head, ImageFormat, Learner, Method, Plugin
+from gplasc.learning.distributed import Processes
 from gplasc.methods import find_method
 from gplasc.models import (
     Encoder,
@@ -32,6 +33,8 @@ def build_learner(
     *,
     encoder: Encoder | None = None,
     device: str = "cpu",
+    processes: Processes | None = None,
+    compiled: bool = False,
     announced: bool = True,
     callbacks: Sequence[Callback] = (),
 ) -> Learner:
@@ -42,6 +45,8 @@ def build_learner(
         stream: Where image format, number of tasks and number of classes come from.
         encoder: The encoder; default: the one that the settings name.
         device: Where to compute.
+        processes: The processes that compute the run together; default: this one alone.
+        compiled: Whether the encoder is compiled.
         announced: Whether the learner knows the number of tasks and classes beforehand. If not, it prepares for the
             classes of the first task, and heads grow when others arrive.
         callbacks: See `gplasc.Callback`.
@@ -102,6 +107,8 @@ def assemble(
         expected_tasks=expected_tasks,
         num_classes=num_classes,
         callbacks=callbacks,
+        processes=processes,
+        compiled=compiled,
     )
 
 

@@ -20,6 +20,7 @@ from gplasc.cli_classifier import Export, Features, Info, Learn, Predict
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
+    from gplasc.learning.distributed import Processes
     from gplasc.resolve import Resolved
     from gplasc.sweep.engine import Engine
 
@@ -99,6 +100,10 @@ class _Run(_Settings):
     """Where data sets are; default: GPLASC_DATA, then the user's cache folder."""
     device: str | None = None
     """cpu, cuda, mps; default: the accelerator if there is one."""
+    devices: int = 1
+    """Processes of this machine that compute the run together, one on each GPU."""
+    compile: bool = False
+    """Compile the encoder with torch.compile."""
     threads: int | None = None
     """Threads of torch; default: all cores. Results are equal bit for bit only for equal numbers."""
     save_every: float = 60.0
@@ -126,9 +131,8 @@ class _Run(_Settings):
         """Run the command."""
         import torch
 
-        from gplasc.errors import Interrupted
-        from gplasc.progress import display
-        from gplasc.running import execute
+        from gplasc.learning.distributed import joined
+        from gplasc.running import check_device
 
         if self.threads is not None:
             if self.threads < 1:
@@ -149,12 +153,26 @@ class _Run(_Settings):
 
             print(estimate_cost(resolved, data_dir=self.data_dir, device=self.device))
             return 0
+        with joined(check_device(self.device)) as (processes, device):
+            return self._compute(resolved, processes, device)
+
+    def _compute(self, resolved: Resolved, processes: Processes, device: str) -> int:
+        """Compute the run; of several processes the first one prints and writes."""
+        from gplasc.errors import Interrupted
+        from gplasc.progress import display
+        from gplasc.running import execute, follow
+
+        if not processes.first:
+            follow(resolved, processes, data_dir=self.data_dir, device=device, compiled=self.compile)
+            return 0
         try:
             result = execute(
                 resolved,
+                processes=processes,
+                compiled=self.compile,
                 out=self.out,
                 data_dir=self.data_dir,
-                device=self.device,
+                device=device,
                 display=display(self.quiet),
                 save_every=self.save_every,
                 save_steps=self.save_steps,
@@ -536,7 +554,9 @@ def main(arguments: list[str] | None = None) -> None:
             args=words,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
-        code = command.main()
+        code = (
+            _launch(command, words) if isinstance(command, _Run) and command.devices != 1 else command.main()
+        )
     except UserError as error:
         print(f"gplasc: {error}", file=sys.stderr)
         code = 2
@@ -555,6 +575,16 @@ def main(arguments: list[str] | None = None) -> None:
         )
         code = 1
     sys.exit(code)
+
+
+def _launch(command: _Run, words: list[str]) -> int:
+    """Start the processes of a run, or do the share of one of them."""
+    from gplasc.learning.distributed import launched
+    from gplasc.learning.launch import launch
+
+    if command.devices < 1:
+        raise UserError(f"--devices is {command.devices}; give 1 or more")
+    return command.main() if launched() or command.dry_run else launch(words, command.devices)
 
 
 def _refuse_repetitions(words: list[str]) -> None:

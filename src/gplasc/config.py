@@ -97,7 +97,7 @@ class Train(Settings):
         "also in the first task, one of train.epochs epochs",
     )
     keep_optimizer: bool = True
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
 class Probe(Settings):

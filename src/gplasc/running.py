@@ -30,6 +30,7 @@ from gplasc.learning.callbacks import (
     TermLog,
 )
 from gplasc.learning.digest import digest
+from gplasc.learning.distributed import Processes
 from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
@@ -154,9 +155,15 @@ def execute(
     save_every: float = 60.0,
     save_steps: int | None = None,
     tensorboard: bool = False,
+    compiled: bool = False,
+    processes: Processes | None = None,
 ) -> Result:
-    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `run`."""
+    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `run`.
+
+    Of several processes the first one calls this function, and the others call `follow`.
+    """
     device = check_device(device)
+    processes = processes or Processes()
     resolved = identify(resolved, data_dir=data_dir, stream=stream)
     config = resolved.config
     folder = out / config.run_id
@@ -164,12 +171,14 @@ def execute(
         if not restart and (record := read_record(folder)) is not None:
             display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
             _tidy(folder)
+            processes.from_first(None)
             return Result(record, folder)
         with held(folder):
             remove_leftovers(folder)
             if restart:
                 _discard(folder)
             if (record := read_record(folder)) is not None:  # another process has just finished it
+                processes.from_first(None)
                 return Result(record, folder)
             for note in _begin(folder, config):
                 display.say(note)
@@ -186,6 +195,8 @@ def execute(
                 stream,
                 encoder=encoder,
                 device=device,
+                processes=processes,
+                compiled=compiled,
                 callbacks=[
                     FiniteCheck(),
                     log,
@@ -200,6 +211,8 @@ def execute(
             if missing := log.resume(learner.position.total_steps):
                 display.say(f"{folder / TERMS} lacks {missing} of the steps before the checkpoint")
             with signals.installed():
+                if processes.size > 1:
+                    processes.from_first((config, learner.state_dict()))
                 learner.learn(stream)
             record = _describe(resolved, learner, stream)
             _save(folder, learner, keep_memory=keep_memory)
@@ -461,6 +474,7 @@ def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str,
         "seconds": sum(sum(task.values()) for task in learner.timings),
         "steps": learner.position.total_steps,
         "memory": {"rows": len(ctx.memory), "bytes": ctx.memory.num_bytes},
+        "processes": ctx.processes.size,
         "parameters": sum(p.numel() for p in ctx.modules.parameters()),
         "deviations": {
             name: list(component.DEVIATIONS)
@@ -492,3 +506,24 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
         kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
         state = learner.state_dict()
         checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
+
+
+def follow(
+    resolved: Resolved,
+    processes: Processes,
+    *,
+    data_dir: str | Path | None = None,
+    device: str | None = None,
+    compiled: bool = False,
+) -> None:
+    """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
+    device = check_device(device)
+    given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
+    if given is None:  # the run is complete already
+        return
+    config, state = given
+    stream = open_configured_stream(Resolved(config=config, sources=resolved.sources), data_dir)
+    learner = build_learner(config, stream, device=device, processes=processes, compiled=compiled)
+    learner.load_state_dict(state)
+    with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
+        learner.learn(stream)

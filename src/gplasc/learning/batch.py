@@ -44,7 +44,8 @@ class Part:
     """Samples forwarded together: one Part = one forward pass = one BatchNorm batch."""
 
     x: Tensor
-    """(N, C, H, W) augmented images on the device, view after view."""
+    """(N, C, H, W) augmented images on the device, view after view. Of several processes each has its share of the
+    rows here, while all else is that of all N rows; forward a part with `Context.forward`."""
     y: Tensor
     """(N,) labels on the device."""
     current: Tensor

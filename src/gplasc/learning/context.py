@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from gplasc.config import Config
 from gplasc.learning.batch import AugmentationKind, Batch, ImageFormat, MethodTraits, Part
+from gplasc.learning.devices import autocast, compile_encoder, new_scaler, prepare, transfer
+from gplasc.learning.distributed import Processes
 from gplasc.learning.pool import Pool
+from gplasc.learning.sharing import some_views
 from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
@@ -46,6 +49,8 @@ class Context:
         images: ImageFormat,
         *,
         device: torch.device,
+        processes: Processes | None = None,
+        compiled: bool = False,
         expected_tasks: int | None = None,
         num_classes: int = 0,
         on_progress: Callable[[str, float], None] = lambda phase, done: None,
@@ -55,6 +60,9 @@ class Context:
         self.network = network
         self.images = images
         self.device = device
+        self.processes = processes or Processes()
+        self.scaler = new_scaler(device, config.train.precision)
+        self._compiled = compiled
         self.expected_tasks = expected_tasks
         """How many tasks were announced; None if nobody knows."""
         self.num_classes = num_classes
@@ -74,8 +82,11 @@ class Context:
         self._augmentations = new_augmentations(config, images)
 
     def set_modules(self, modules: nn.ModuleDict) -> None:
-        """Take over everything trainable, the network included."""
-        self.modules, self.network = modules, _network_of(modules)
+        """Take over everything trainable, the network included, and bring it to the device."""
+        self.modules = prepare(modules, self.device)
+        self.network = _network_of(self.modules)
+        if self._compiled:
+            compile_encoder(self.network)
 
     def keep_previous(self) -> None:
         """Keep a frozen copy of everything trainable, in the mode the method wants.
@@ -87,6 +98,8 @@ class Context:
         self.previous_modules.train(self.method.teacher != "eval")
         self.previous = _network_of(self.previous_modules)
         self.previous_num_classes = self.num_classes
+        if self._compiled:
+            compile_encoder(self.previous)
 
     @property
     def region_index(self) -> int:
@@ -132,9 +145,10 @@ class Context:
             A part of ``views * b`` rows.
         """
         y = y.repeat(views)
+        share = self._share(x, augmentation, views, generator)
         past = y < self.task.classes.start  # decided on the CPU, which does not synchronize the device
         return Part(
-            x=self.augment(x, augmentation, count=views, generator=generator),
+            x=share,
             y=self.to_device(y),
             current=self.to_device((~past).nonzero().flatten()),
             past=self.to_device(past.nonzero().flatten()),
@@ -150,9 +164,11 @@ class Context:
 
     def to_device(self, x: Tensor) -> Tensor:
         """Move a tensor to the device without synchronizing it."""
-        if self.device.type == "cuda" and x.device.type == "cpu":
-            return x.pin_memory().to(self.device, non_blocking=True)
-        return x.to(self.device)
+        return transfer(x, self.device)
+
+    def forward(self, part: Part) -> Outputs:
+        """Return the network's outputs for all rows of a part, also if they are spread over several processes."""
+        return self._outputs(self.network, part.x, len(part.y))
 
     def previous_outputs(self, part: Part) -> Outputs:
         """Return the previous model's outputs for a part; computed once per part and step."""
@@ -160,7 +176,7 @@ class Context:
             raise RuntimeError("there is no previous model in the first task")
         if id(part) not in self._previous_outputs:
             with torch.no_grad(), self.autocast():
-                self._previous_outputs[id(part)] = self.previous(part.x)
+                self._previous_outputs[id(part)] = self._outputs(self.previous, part.x, len(part.y))
         return self._previous_outputs[id(part)]
 
     def forget_step(self) -> None:
@@ -169,8 +185,7 @@ class Context:
 
     def autocast(self) -> torch.autocast:
         """Return the precision in which the networks run."""
-        enabled = self.config.train.precision == "bfloat16"
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
+        return autocast(self.device, self.config.train.precision)
 
     def memory_batch(self, count: int, generator: torch.Generator) -> tuple[Batch, dict[str, Tensor]]:
         """Draw a minibatch from the memory, and its further columns."""
@@ -208,10 +223,15 @@ class Context:
         """Yield the frozen network's outputs on samples, a few hundred rows at a time."""
         for index in torch.arange(len(samples)).split(_FORWARD_ROWS):
             self.progress("features", int(index[0]) / len(samples))
-            x = self.augment(samples.take(index).x, augmentation, generator=generator)
-            with self.frozen():
-                outputs: Outputs = self.network(x)
-            yield outputs
+            yield self.embed_rows(samples.take(index).x, augmentation, generator=generator)
+
+    def embed_rows(
+        self, x: Tensor, augmentation: AugmentationKind, *, generator: torch.Generator | None = None
+    ) -> Outputs:
+        """Return the frozen network's outputs on images, (N, C, H, W) uint8, all at once."""
+        share = self._share(x, augmentation, 1, generator)
+        with self.frozen():
+            return self._outputs(self.network, share, len(x))
 
     def features(
         self,
@@ -223,6 +243,22 @@ class Context:
         """Return the frozen encoder's raw features, (N, D) float32 on the device."""
         found = [out.features.float() for out in self.embed(samples, augmentation, generator=generator)]
         return torch.cat(found) if found else torch.zeros(0, self.network.feature_dim, device=self.device)
+
+    def _share(
+        self, x: Tensor, kind: AugmentationKind, count: int, generator: torch.Generator | None
+    ) -> Tensor:
+        """Return this process's share of the rows of `augment`; the random numbers of all rows are drawn."""
+        if self.processes.size == 1:
+            return self.augment(x, kind, count=count, generator=generator)
+        rows = self.processes.share(count * len(x))
+        generator = generator or self.random["augment"]
+        return some_views(x, self._augmentations[kind], count, generator, rows, self.to_device)
+
+    def _outputs(self, network: Network, x: Tensor, count: int) -> Outputs:
+        """Encode this process's share of ``count`` rows and return the outputs for all of them."""
+        if self.processes.size == 1:
+            return network(x)
+        return network.outputs(self.processes.gather(network.encoder(x), count))
 
 
 def _network_of(modules: nn.ModuleDict) -> Network:

@@ -36,8 +36,16 @@ def memory_gradient(ctx: Context, x: Tensor, y: Tensor) -> Tensor:
     """
     part = ctx.part(x, y, augmentation=ctx.method.augmentation)
     with ctx.autocast():
-        logits = ctx.network(part.x).logits
+        logits = ctx.forward(part).logits
     loss = nn.functional.cross_entropy(logits.float(), part.y)
     parameters = trained(ctx.modules)
-    found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-    return torch.cat([value.reshape(-1) for value in found])
+    scaled = ctx.scaler.scale(loss)
+    found = torch.autograd.grad(scaled, parameters, allow_unused=True, materialize_grads=True)
+    gradient = ctx.processes.mean(torch.cat([value.reshape(-1) for value in found]))
+    return gradient / ctx.scaler.scale(torch.ones_like(loss)) if ctx.scaler.is_enabled() else gradient
+
+
+def average_gradients(ctx: Context) -> None:
+    """Replace every gradient by its mean over the processes."""
+    if ctx.processes.size > 1:
+        set_gradient(ctx.modules, ctx.processes.mean(flat_gradient(ctx.modules)))

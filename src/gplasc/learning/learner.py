@@ -16,8 +16,12 @@ from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
 from gplasc.learning.batch import Batch, ImageFormat, Part
+from gplasc.learning.batchnorm import synchronize_batchnorm
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
+from gplasc.learning.digest import digest
+from gplasc.learning.distributed import Processes
+from gplasc.learning.gradients import average_gradients
 from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_rate
 from gplasc.learning.pool import Pool, order_batches
 from gplasc.learning.schedule import epochs_of
@@ -95,6 +99,8 @@ class Learner:
         settings: The complete settings of the run.
         images: Shape and normalization of the images.
         device: Where to compute.
+        processes: The processes that compute this run together, each with a learner of its own; default: this one.
+        compiled: Whether the encoder is compiled.
         expected_tasks: The number of tasks, if it is known.
         num_classes: For how many classes the network's classifier has outputs; heads grow when more arrive.
         callbacks: Called in this order, see `Callback`.
@@ -109,6 +115,8 @@ class Learner:
         settings: Config,
         images: ImageFormat,
         device: str = "cpu",
+        processes: Processes | None = None,
+        compiled: bool = False,
         expected_tasks: int | None = None,
         num_classes: int = 0,
         callbacks: Sequence[Callback] = (),
@@ -124,14 +132,18 @@ class Learner:
             network,
             images,
             device=torch.device(device),
+            processes=processes,
+            compiled=compiled,
             expected_tasks=expected_tasks,
             num_classes=num_classes,
             on_progress=self._on_progress,
         )
+        if self.ctx.processes.size > 1:
+            synchronize_batchnorm(network)
         modules = nn.ModuleDict({"network": network})
         for component in self.components:
             modules.update(component.modules(self.ctx, network))
-        self.ctx.set_modules(modules.to(self.ctx.device, memory_format=torch.channels_last))  # type: ignore[call-overload]
+        self.ctx.set_modules(modules)
         self.optimizer = self._new_optimizer()
         self.position = Position()
         self.class_il: list[list[float]] = []
@@ -173,6 +185,7 @@ class Learner:
             callback.on_task_trained(self)
         self._finish(task, past, evaluate=evaluate)
         self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
+        self._check_processes()
         for callback in self.callbacks:
             callback.on_task_end(self)
 
@@ -241,16 +254,19 @@ class Learner:
         for plugin, mine, my_outs in zip(self.plugins, further, further_outs, strict=True):
             terms.add(plugin, plugin.loss(own, outs, mine, my_outs, ctx))
         self.optimizer.zero_grad(set_to_none=True)
-        torch.stack(list(terms.values.values())).sum().backward()
+        ctx.scaler.scale(torch.stack(list(terms.values.values())).sum()).backward()
+        average_gradients(ctx)
+        ctx.scaler.unscale_(self.optimizer)
         self.method.adjust_gradients(ctx)
-        self.optimizer.step()
+        ctx.scaler.step(self.optimizer)
+        ctx.scaler.update()
         self.method.after_step(batch, own, outs, ctx)
         ctx.forget_step()
         return {name: term.detach() for name, term in terms.values.items()}
 
     def _forward(self, parts: Sequence[Part]) -> list[Outputs]:
         try:
-            return [self.ctx.network(part.x) for part in parts]
+            return [self.ctx.forward(part) for part in parts]
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -272,6 +288,15 @@ class Learner:
                 self._evaluate([*past, task], ctx.predictor)
         if self.needs_previous:
             ctx.keep_previous()
+
+    def _check_processes(self) -> None:
+        """Give all processes the same predictor, and check that weights and memory are the same."""
+        ctx = self.ctx
+        if ctx.processes.size > 1:
+            assert ctx.predictor is not None
+            ctx.processes.copy_from_first(ctx.predictor)
+            ctx.processes.check_equal("memory", digest(ctx.memory.rows()))
+            ctx.processes.check_equal("model", digest(ctx.modules.state_dict()))
 
     # ---- evaluation --------------------------------------------------------------------------------------------
 
@@ -360,6 +385,7 @@ class Learner:
             "previous": ctx.previous_modules and ctx.previous_modules.state_dict(),
             "predictor": ctx.predictor and ctx.predictor.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "scaler": ctx.scaler.state_dict(),
             "memory": ctx.memory.state_dict(),
             "random": ctx.random.state_dict(),
             "components": [component.state_dict() for component in self.components],
@@ -386,6 +412,8 @@ class Learner:
         ctx.modules.load_state_dict(state["modules"])
         self.optimizer = self._new_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
+        if ctx.scaler.is_enabled():
+            ctx.scaler.load_state_dict(state["scaler"])
         ctx.memory.load_state_dict(state["memory"])
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)

@@ -50,7 +50,4 @@ def train_probe(classifier: nn.Module, ctx: Context) -> None:
 
 
 def _augmented_features(ctx: Context, rows: Tensor, generator: torch.Generator) -> Tensor:
-    x = ctx.augment(ctx.pool.take(rows).x, "contrastive", generator=generator)
-    with ctx.frozen():
-        features: Tensor = ctx.network(x).features.float()
-    return features
+    return ctx.embed_rows(ctx.pool.take(rows).x, "contrastive", generator=generator).features.float()

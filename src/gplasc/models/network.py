@@ -98,7 +98,11 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Outputs:
         """Images (N, C, H, W), float and normalized -> Outputs; the heads run only when asked for."""
-        return Outputs(self.encoder(x), self.projection, self.classifier)
+        return self.outputs(self.encoder(x))
+
+    def outputs(self, features: Tensor) -> Outputs:
+        """Raw features (N, D) -> Outputs; for features that were not computed here, or not all of them."""
+        return Outputs(features, self.projection, self.classifier)
 
     if TYPE_CHECKING:  # nn.Module's call is untyped
 

@@ -17,6 +17,11 @@ def plain(mean: Sequence[float], std: Sequence[float]) -> PlainAugmentation:
 
 
 @dataclass(frozen=True)
+class PlainParameters:
+    """Nothing is drawn."""
+
+
+@dataclass(frozen=True)
 class PlainAugmentation:
     """Normalization alone; made by `plain`."""
 
@@ -28,6 +33,14 @@ class PlainAugmentation:
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Normalize uint8 images (N, C, H, W) -> float32 of the same shape; nothing is drawn."""
+        return self.apply(x, PlainParameters())
+
+    def draw(self, n: int, height: int, width: int, generator: torch.Generator | None) -> PlainParameters:
+        """Draw nothing."""
+        return PlainParameters()
+
+    def apply(self, x: Tensor, parameters: PlainParameters) -> Tensor:
+        """Normalize uint8 images (N, C, H, W) -> float32, channels last."""
         check_images(x, self.mean)
         return normalize(x, self.mean, self.std)
 
@@ -36,6 +49,8 @@ def normalize(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Ten
     """uint8 (N, C, H, W) -> float32, (x / 255 - mean) / std, channels last."""
     out = torch.empty(x.shape, device=x.device, memory_format=torch.channels_last)
     for channel, (m, s) in enumerate(zip(mean, std, strict=True)):
-        # shift + x / (255 s) in one step
-        torch.add(torch.tensor(-m / s), x[:, channel], alpha=1 / (255 * s), out=out[:, channel])
+        # shift + x / (255 s) in one step; the shift is filled in on the device, not copied there
+        torch.add(
+            torch.full((), -m / s, device=x.device), x[:, channel], alpha=1 / (255 * s), out=out[:, channel]
+        )
     return out

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_ONE = torch.tensor(1.0)
-
 
 @dataclass(frozen=True)
 class Tents:
@@ -52,7 +50,7 @@ def resize_matrices(lines: Sequence[Tents], part: slice, buffer: Tensor) -> Tens
     weight = shaped(buffer, *centers[0].shape, sum(widths))
     for line, center, block in zip(lines, centers, weight.split(widths, dim=2), strict=True):
         torch.sub(center[:, :, None], line.pixel[part, None, :], out=block)
-    torch.add(_ONE, weight.abs_(), alpha=-1, out=weight).clamp_(min=0)
+    torch.add(torch.ones((), device=weight.device), weight.abs_(), alpha=-1, out=weight).clamp_(min=0)
     for line, block in zip(lines, weight.split(widths, dim=2), strict=True):
         if not line.normalized:
             block.div_(block.sum(2, keepdim=True))

@@ -1,0 +1,49 @@
+"""Where and how a run is computed: precision, memory format, compilation, and the way of the data to the device."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from gplasc.models import Network
+
+Precision = Literal["float32", "bfloat16", "float16"]
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
+    """Return the context manager in which the networks run: convolutions and linear layers in ``precision``."""
+    dtype = _DTYPES[precision]
+    enabled = dtype is not torch.float32
+    return torch.autocast(device.type, dtype=dtype if enabled else torch.bfloat16, enabled=enabled)
+
+
+def new_scaler(device: torch.device, precision: Precision) -> torch.amp.GradScaler:
+    """Return the loss scaling that float16 needs to keep small gradients; it does nothing in other precisions.
+
+    A scaled step reads on the CPU whether a gradient is infinite, which synchronizes the device once a step.
+    """
+    enabled = precision == "float16"
+    return torch.amp.GradScaler(device.type if enabled else "cpu", enabled=enabled)
+
+
+def prepare(modules: nn.ModuleDict, device: torch.device) -> nn.ModuleDict:
+    """Move everything trainable to the device, convolution weights in the channels-last memory format."""
+    return modules.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def compile_encoder(network: Network) -> None:
+    """Compile the encoder in place with ``torch.compile``; names of weights stay as they are.
+
+    The heads and the losses are not compiled: they are small, and their shapes change from task to task.
+    """
+    network.encoder.compile()
+
+
+def transfer(x: Tensor, device: torch.device) -> Tensor:
+    """Move a tensor to the device; to a GPU from pinned memory, without synchronizing it."""
+    if device.type == "cuda" and x.device.type == "cpu":
+        return x.pin_memory().to(device, non_blocking=True)
+    return x.to(device)

@@ -1,0 +1,209 @@
+"""Two processes compute what one does: the same terms and gradients, and a run that survives the loss of one."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from gplasc.cli import main
+from gplasc.errors import UserError
+from gplasc.learning.distributed import Processes, joined
+from gplasc.learning.sharing import some_views
+from gplasc.streams.augment import contrastive, plain, replay, views
+
+METHODS = ("supcon", "co2l", "cila", "cclis", "er", "derpp", "icarl")
+COMBINATIONS = [*METHODS, *(f"{method}+gplasc" for method in METHODS), "agem", "gem", "gss", "gcr"]
+STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=20"
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
+    """What two processes and one found, see two_processes.py."""
+    results = tmp_path_factory.mktemp("two") / "results.pt"
+    script = Path(__file__).with_name("two_processes.py")
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", str(script), str(results)],
+            env={**os.environ, **common, "RANK": rank, "LOCAL_RANK": rank},
+        )
+        for rank in "01"
+    ]
+    try:
+        assert [process.wait(300) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return torch.load(results)
+
+
+def largest_difference(one, two):
+    assert one.keys() == two.keys()
+    return max(float((one[name] - two[name]).abs().max()) for name in one)
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_terms_gradients_and_statistics_are_those_of_one_process(name, computed):
+    one, two = computed[name]["one"], computed[name]["two"]
+    assert any(value.abs().max() > 1e-2 for value in one["gradients"].values())
+    for kind in ("terms", "gradients", "buffers"):
+        assert largest_difference(one[kind], two[kind]) < 1e-5, kind
+
+
+def test_every_term_of_gplasc_was_there(computed):
+    terms = {name for name, term in computed["er+gplasc"]["one"]["terms"].items() if term > 0}
+    assert terms == {"ce", "range", "position", "distill", "contrast"}
+
+
+def test_bfloat16_on_two_processes_is_near(computed):
+    one, two = computed["bfloat16"]["one"], computed["bfloat16"]["two"]
+    assert largest_difference(one["terms"], two["terms"]) < 0.05
+    assert largest_difference(one["gradients"], two["gradients"]) < 0.05
+
+
+@pytest.mark.parametrize("rows", [5, 1])  # of one row, the second process has none
+def test_batchnorm_sees_the_rows_of_all_processes(rows, computed):
+    found = computed[f"batchnorm {rows}"]
+    assert largest_difference(found["one"], found["two"]) < 1e-5
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 7])
+def test_shares_are_a_partition(count):
+    rows = [row for rank in range(3) for row in range(count)[Processes(rank, 3).share(count)]]
+    assert rows == list(range(count))
+
+
+def whole(x, generator):
+    """An augmentation of a user, which cannot be split into drawing and applying."""
+    return x + torch.rand(len(x), 1, 1, 1, generator=generator)
+
+
+AUGMENTATIONS = {
+    "contrastive": contrastive(8, (0.5,) * 3, (0.2,) * 3, blur=False),
+    "replay": replay(8, (0.5,) * 3, (0.2,) * 3),
+    "plain": plain((0.5,) * 3, (0.2,) * 3),
+    "whole": whole,
+}
+
+
+@pytest.mark.parametrize("name", AUGMENTATIONS)
+def test_the_shares_of_all_processes_are_the_views_of_one(name):
+    x = torch.randint(256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    generator = torch.Generator().manual_seed(1)
+    expected = views(x, AUGMENTATIONS[name], 2, generator)
+    shares = []
+    for rank in range(4):  # of 10 rows they have 3, 3, 3 and 1
+        own = torch.Generator().manual_seed(1)
+        rows = Processes(rank, 4).share(10)
+        shares.append(some_views(x, AUGMENTATIONS[name], 2, own, rows, lambda images: images))
+        assert torch.equal(own.get_state(), generator.get_state()), "all random numbers must be drawn"
+    torch.testing.assert_close(torch.cat(shares), expected)
+
+
+def test_a_process_without_others_is_not_joined(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    with joined("cpu") as (processes, device):
+        assert (processes, device) == (Processes(), "cpu")
+
+
+def test_a_number_of_devices_below_one_is_refused(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "--devices", "0"])
+    assert caught.value.code == 2
+    assert "--devices is 0; give 1 or more" in capsys.readouterr().err
+
+
+def test_another_memory_is_an_error(monkeypatch):
+    def gather(found, digest):
+        found[:] = [digest, "other"]
+
+    monkeypatch.setattr("torch.distributed.all_gather_object", gather)
+    with pytest.raises(UserError, match="the memory of process 1 differs from that of process 0"):
+        Processes(0, 2).check_equal("memory", "mine")
+
+
+def command(out: Path) -> list[str]:
+    words = ["run", "--stream", STREAM, "--method", "co2l", "--plugin", "gplasc", "--buffer", "9"]
+    settings = ("train.epochs=8", "model.encoder=small", "model.features=signed", "train.batch=8")
+    for setting in (*settings, "train.lr=0.05"):
+        words += ["--set", setting]
+    return [*words, "--scale", "smoke", "--device", "cpu", "--save-steps", "3", "--quiet", "--out", str(out)]
+
+
+def start(out: Path) -> subprocess.Popen:
+    words = [sys.executable, "-m", "gplasc", *command(out), "--devices", "2"]
+    with out.with_suffix(".log").open("w") as log:
+        return subprocess.Popen(words, stderr=log, stdout=subprocess.DEVNULL)
+
+
+def messages(out: Path) -> str:
+    return out.with_suffix(".log").read_text()
+
+
+def wait_for_a_checkpoint(process: subprocess.Popen, out: Path) -> None:
+    before = {path.name for path in out.glob("*/checkpoint-*.pt")}
+    while not {path.name for path in out.glob("*/checkpoint-*.pt")} - before:
+        assert process.poll() is None, messages(out)
+        time.sleep(0.01)
+
+
+def process_of(launcher: int, rank: int) -> int:
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        if f"RANK={rank}" in Path(f"/proc/{child}/environ").read_text().split("\0"):
+            return int(child)
+    raise AssertionError(f"there is no process {rank}")
+
+
+def accuracy(out: Path) -> float:
+    (path,) = out.glob("*/record.json")
+    rows = json.loads(path.read_text())["matrix"]["class_il"]
+    return sum(rows[-1]) / len(rows)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes in /proc")
+def test_a_run_on_two_processes_is_stopped_killed_and_resumed_by_two_and_by_one(tmp_path):
+    out = tmp_path / "two"
+    process = start(out)
+    wait_for_a_checkpoint(process, out)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 130, messages(out)
+    assert "interrupted and saved" in messages(out)
+
+    process = start(out)
+    wait_for_a_checkpoint(process, out)
+    os.kill(process_of(process.pid, 1), signal.SIGKILL)
+    assert process.wait(60) == 2
+    expected = "process 1 ended with SIGKILL; the run has stopped, and its last checkpoint is kept"
+    assert expected in messages(out)
+    assert not list(out.glob("*/record.json"))
+    shutil.copytree(out, tmp_path / "one")
+
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    torchrun += ["--master-port", str(free_port()), "-m", "gplasc", *command(out)]
+    subprocess.run(torchrun, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    for folder in ("one", "whole"):
+        with pytest.raises(SystemExit) as caught:
+            main(command(tmp_path / folder))
+        assert caught.value.code == 0
+    whole = accuracy(tmp_path / "whole")
+    assert accuracy(out) == pytest.approx(whole, abs=15)
+    assert accuracy(tmp_path / "one") == pytest.approx(whole, abs=15)
+    (path,) = out.glob("*/record.json")
+    assert json.loads(path.read_text())["processes"] == 2
+    steps = [json.loads(line)["step"] for line in next(out.glob("*/terms.jsonl")).open()]
+    assert steps == list(range(1, len(steps) + 1)), "one process writes the log, each step once"
