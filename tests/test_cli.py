@@ -49,6 +49,8 @@ def test_list_shows_everything(capsys):
         "co2l",
         "cila",
         "cclis",
+        "ncm",
+        "slda",
     }
     assert set(groups["plug-ins"]) == {"gplasc"}
     assert {

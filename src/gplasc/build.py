@@ -63,6 +63,8 @@ def build_learner(
         device=device,
         expected_tasks=len(stream) if announced else None,
         num_classes=stream.num_classes if announced else stream.classes_per_task[0],
+        processes=processes,
+        compiled=compiled,
         callbacks=callbacks,
     )
 
@@ -75,6 +77,8 @@ def assemble(
     device: str,
     expected_tasks: int | None,
     num_classes: int,
+    processes: Processes | None = None,
+    compiled: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Learner:
     """Build a learner of images, or of features, in a given format.
@@ -86,6 +90,8 @@ def assemble(
         device: Where to compute.
         expected_tasks: The number of tasks, if it is known.
         num_classes: For how many classes the heads have outputs at first.
+        processes: The processes that compute the run together; default: this one alone.
+        compiled: Whether the encoder is compiled.
         callbacks: See `gplasc.Callback`.
     """
     method: Method[Any] = _component(find_method(config.method), config, 0)

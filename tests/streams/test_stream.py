@@ -243,7 +243,16 @@ def test_the_catalog_is_complete():
     names = {info.name for info in list_streams()}
     assert names == {
         *("seq-digits", "seq-mnist", "seq-fashion", "seq-cifar10", "seq-cifar100", "seq-tinyimagenet"),
-        *("cub200", "imagenet-r", "imagenet-a", "folder:PATH", "npz:PATH", "synthetic"),
+        *(
+            "cub200",
+            "imagenet-r",
+            "imagenet-a",
+            "folder:PATH",
+            "npz:PATH",
+            "synthetic",
+            "parquet:PATH",
+            "features:PATH",
+        ),
     }
     assert all(info.description and info.shape for info in list_streams())
 
