@@ -764,3 +764,29 @@ def test_a_compiled_step_chooses_the_frame_outside_of_the_graph():
         assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert criterion.frame == "nonnegative"
     torch.compiler.reset()
+
+
+def test_short_features_receive_the_gradient_of_features_of_norm_one():
+    """Norms 0.01, 0.5 and 1 have one gradient; longer features have the exact one, and values do not change."""
+    limited, exact = (
+        GPLASC(3, 8, num_classes=2, limit_gradient=limit, distillation={"mse": 1.0, "ird": 1.0})
+        for limit in (True, False)
+    )
+    unit, old, teacher = (losses.unit_rows(signed(rows, 8, rows)) for rows in (10, 4, 5))
+    gradients = {}
+    for norm in (0.01, 0.5, 1.0, 3.0):
+        for criterion in (limited, exact):
+            features, past = ((norm * rows).requires_grad_() for rows in (unit, old))
+            terms = criterion(features, LABELS, 1, past_features=past, previous_features=teacher[:4])
+            sum(terms.values()).backward()
+            gradients[norm, criterion] = (features.grad, past.grad)
+            values = [term.item() for term in terms.values()]
+            if criterion is limited:
+                expected = values
+        assert values == pytest.approx(expected, rel=1e-5)
+    for part in (0, 1):
+        one = gradients[1.0, exact][part]
+        for norm in (0.01, 0.5, 1.0):
+            assert torch.allclose(gradients[norm, limited][part], one, rtol=1e-4, atol=1e-6)
+        assert torch.allclose(gradients[0.01, exact][part], 100 * one, rtol=1e-3, atol=1e-4)
+        assert torch.allclose(gradients[3.0, limited][part], gradients[3.0, exact][part], atol=1e-6)

@@ -93,6 +93,10 @@ class GPLASC(nn.Module):
     negative entries, and "simplex" otherwise. The first call reads the data for this; with
     `torch.compile(fullgraph=True)` pass one of the other three. `extend` adds directions to any frame and moves none.
 
+    **Short features.** The terms see unit rows, so their gradient is inversely proportional to the norm of the
+    features: for an encoder whose features are short at first it is large enough to set all ReLU outputs to 0 for good.
+    Therefore features shorter than 1 receive the gradient of features of norm 1; `limit_gradient=False` disables this.
+
     **Checks.** Lists, arrays and wrong shapes raise an error that names the argument. Features that are NaN or infinite
     raise an error, and features that collapse (rows of zeros, a center of norm 0) cause a warning at the line that
     called the criterion. On the CPU both are checked at each call; on other devices once in 100 calls and in
@@ -126,6 +130,7 @@ class GPLASC(nn.Module):
         projector_code_dim: See `code_dim` of `gplasc.losses.FeatureProjector`.
         projector_sigmoid: See `sigmoid` of `gplasc.losses.FeatureProjector`.
         check_features: Whether to check for NaN, infinite and collapsed features.
+        limit_gradient: Whether to limit the gradient of short features, see above. False is as published.
         seed: The seed of the orientation of the frame.
 
     Raises:
@@ -158,6 +163,7 @@ class GPLASC(nn.Module):
         projector_code_dim: int | None = None,
         projector_sigmoid: bool = True,
         check_features: bool = True,
+        limit_gradient: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -177,6 +183,7 @@ class GPLASC(nn.Module):
         self.student_temperature = student_temperature
         self.teacher_temperature = teacher_temperature
         self.check_features = check_features
+        self.limit_gradient = limit_gradient
         self.seed = seed
         for name in ("margin", "lambda_range", "lambda_position", "lambda_distill"):
             if not isinstance(getattr(self, name), numbers.Real):
@@ -269,7 +276,7 @@ class GPLASC(nn.Module):
         if num_classes is not None:
             self._remember_classes(task, num_classes)
         with _inputs.full_precision(features):
-            z = _inputs.promote(features) if normalized else losses.unit_rows(features)
+            z = self._unit_rows(features, normalized)
             if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
                 self._choose_frame(z)
             threshold, norm = self._threshold(labels, task)
@@ -430,6 +437,18 @@ class GPLASC(nn.Module):
             vertices, self.angle = _build_frame(self.frame, self.num_tasks, self.feature_dim, generator)
             self.vertices = vertices.to(self.vertices)
 
+    def _unit_rows(self, features: Tensor, normalized: bool) -> Tensor:
+        """Return unit rows (N, D). With `limit_gradient` their gradient is at most that of features of norm 1."""
+        if normalized:
+            return _inputs.promote(features)
+        z = losses.unit_rows(features)
+        if not self.limit_gradient:
+            return z
+        scale = torch.linalg.vector_norm(_inputs.promote(features.detach()), dim=1, keepdim=True).clamp(max=1)
+        fixed = z.detach()
+        limited: Tensor = fixed + scale * (z - fixed)
+        return limited
+
     def _threshold(self, labels: Tensor, task: int) -> tuple[float | Tensor, float | Tensor]:
         """Return threshold k and center norm: numbers if the number of classes is stated, else tensors."""
         count = self.class_counts[task]
@@ -482,13 +501,18 @@ class GPLASC(nn.Module):
         self._check_width("past_features", student)
         self._check_width("previous_features", teacher)
         for name, weight in self.distillation.items():
-            if name == "mse":
-                normalize = self.distill_normalize and not normalized
-                term = losses.feature_distillation(student, teacher, normalize=normalize)
+            if name == "mse" and self.distill_normalize:
+                term = losses.feature_distillation(
+                    self._unit_rows(student, normalized),
+                    self._unit_rows(teacher, normalized),
+                    normalize=False,
+                )
+            elif name == "mse":
+                term = losses.feature_distillation(student, teacher, normalize=False)
             elif name == "ird":
                 term = losses.relation_distillation(
-                    student if normalized else losses.unit_rows(student),
-                    teacher if normalized else losses.unit_rows(teacher),
+                    self._unit_rows(student, normalized),
+                    self._unit_rows(teacher, normalized),
                     student_temperature=self.student_temperature,
                     teacher_temperature=self.teacher_temperature,
                 )
@@ -621,6 +645,7 @@ _SETTINGS = (
     "student_temperature",
     "teacher_temperature",
     "check_features",
+    "limit_gradient",
     "seed",
     "angle",
     "class_counts",

@@ -128,6 +128,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             distillation=parse_distillation(settings.distillation),
             frame=frame,
             projector_sigmoid=not signed,
+            limit_gradient=False,
             check_features=False,  # the learner checks the terms, and names the one that is not finite
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
