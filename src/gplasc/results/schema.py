@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 
 _Row = list[float | None]
-_PER_TASK = ("center_norm", "radius", "drift", "vertex_cosine")
 
 
 class _Part(BaseModel):
@@ -46,9 +45,9 @@ class _Matrix(_Part):
 class _Diagnosis(_Part):
     """The geometry after one task; ``center_cosines`` is square."""
 
-    center_norm: list[float] = []
-    radius: list[float] = []
-    drift: list[float] = []
+    center_norm: list[float]
+    radius: list[float]
+    drift: list[float]
     vertex_cosine: list[float] = []
     center_cosines: list[list[float]] = []
     center_cosine_mean: float | None = None
@@ -90,8 +89,8 @@ class RecordSchema(_Part):
                 raise ValueError(f"the matrices must have {tasks} rows and columns")
         for number, entry in enumerate(self.geometry, 1):
             cosines = entry.center_cosines
-            sizes = [len(getattr(entry, name)) for name in _PER_TASK] + [len(cosines), *map(len, cosines)]
-            if any(size not in (0, number) for size in sizes):
+            needed = [len(entry.center_norm), len(entry.radius), len(entry.drift), *map(len, cosines)]
+            if set(needed) != {number} or not {len(entry.vertex_cosine), len(cosines)} <= {0, number}:
                 raise ValueError(f"the geometry after task {number} must describe {number} tasks")
         if tasks == 0 or len(self.geometry) > tasks or len(self.timings) > tasks:
             raise ValueError(f"geometry and timings must describe {tasks} tasks")
