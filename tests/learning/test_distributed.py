@@ -195,7 +195,7 @@ def test_a_run_on_two_processes_is_stopped_killed_and_resumed_by_two_and_by_one(
 
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     torchrun += ["--master-port", str(free_port()), "-m", "gplasc", *command(out)]
-    subprocess.run(torchrun, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    subprocess.run(torchrun, check=True, timeout=300, stdout=subprocess.DEVNULL)
     for folder in ("one", "whole"):
         with pytest.raises(SystemExit) as caught:
             main(command(tmp_path / folder))
@@ -205,5 +205,6 @@ def test_a_run_on_two_processes_is_stopped_killed_and_resumed_by_two_and_by_one(
     assert accuracy(tmp_path / "one") == pytest.approx(whole, abs=15)
     (path,) = out.glob("*/record.json")
     assert json.loads(path.read_text())["processes"] == 2
-    steps = [json.loads(line)["step"] for line in next(out.glob("*/terms.jsonl")).open()]
+    lines = next(out.glob("*/terms.jsonl")).read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
     assert steps == list(range(1, len(steps) + 1)), "one process writes the log, each step once"
