@@ -19,6 +19,10 @@ from gplasc.errors import UserError
 from gplasc.sweep.engine import Engine
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
+pytestmark = [  # Ray leaves sockets and files to the garbage collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 needs_cluster = pytest.mark.skipif(not os.environ.get("GPLASC_TEST_RAY"), reason="run by `make test-ray`")
 
 
@@ -134,7 +138,7 @@ def method(tmp_path):
 
 def table(out: Path) -> list[dict[str, str]]:
     (path,) = out.glob("sweep-*/table.csv")
-    rows = list(csv.DictReader(path.open()))
+    rows = list(csv.DictReader(path.read_text().splitlines()))
     for row in rows:
         row.pop("seconds")
     return rows
