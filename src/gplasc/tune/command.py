@@ -78,7 +78,7 @@ def _table(study: Study, names: list[str]) -> Table:
     said = (
         f"{counts.count('COMPLETE')} complete, {counts.count('PRUNED')} pruned, {counts.count('FAIL')} failed"
     )
-    columns = [Column("trial", "left"), *names, "class-IL on validation"]
+    columns: list[Column | str] = [Column("trial", "left"), *names, "class-IL on validation"]
     return Table(f"the best of {len(counts)} trials ({said}), percent", columns, rows)
 
 
