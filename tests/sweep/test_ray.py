@@ -203,13 +203,13 @@ def test_ctrl_c_saves_and_a_killed_driver_is_continued(cluster, method, tmp_path
     local, out = tmp_path / "local", tmp_path / "ray"
     words = [sys.executable, "-m", "gplasc.cli", *sweep(out, method), "--engine", "ray", "--address", address]
     for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
-        before = len(list(out.glob("*/record.json")))
         log = tmp_path / f"log-{number}"
         with log.open("w") as file:
             driver = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True)
-        wait_for(
-            lambda before=before: len(unfinished(out)) >= 2 or len(list(out.glob("*/record.json"))) > before
-        )
+        if number == signal.SIGINT:
+            wait_for(lambda: any((folder / "terms.jsonl").exists() for folder in unfinished(out)))
+        else:
+            wait_for(lambda: any("continuing" in path.read_text() for path in out.glob("*/log.txt")))
         driver.send_signal(number)
         assert driver.wait(60) == code, log.read_text()
         assert "Traceback" not in log.read_text()
