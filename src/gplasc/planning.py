@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -226,7 +227,8 @@ def _passes_per_sample(config: Config) -> tuple[float, float, bool]:
         stream = open_stream(config.stream)
         count = _Count()
         learner = build_learner(config, stream, callbacks=[count])
-        with count.of(learner):
+        with count.of(learner), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are about the tiny network
             learner.learn(stream)
         pools = pool_sizes(config, learner.method.pool, [len(task.train) for task in stream])
         first, later = (passes / size for passes, size in zip(count.passes, pools, strict=True))

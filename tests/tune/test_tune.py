@@ -38,7 +38,7 @@ NAMES = {
 )
 def test_the_spaces_are_those_of_the_paper(stream):
     wanted = {}
-    for row in csv.DictReader(SPACES.open()):
+    for row in csv.DictReader(SPACES.read_text().splitlines()):
         if stream.replace("seq-tinyimagenet", "seq-tinyimg") in row["dataset"].split("/"):
             wanted[NAMES[row["parameter"]]] = {float(value) for value in row["values"].split(";")}
     found = published_space(resolve(stream, "co2l", ["gplasc"], scale="paper").config)
@@ -81,7 +81,7 @@ def run(words: list[str]) -> int:
 
 
 def trials(out: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader((out / "trials.csv").open()))
+    return list(csv.DictReader((out / "trials.csv").read_text().splitlines()))
 
 
 def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):

@@ -49,12 +49,17 @@ def scale_table(device: str, scale: Scale = "paper", seeds: Sequence[int] = ()) 
         rows.append(_row(name, found, passes))
     rows.append(_row("all, equal runs once", everything, passes))
     hours = [f"hours on {count}" for count in (1, *_DEVICES)]
-    columns: list[Column | str] = [Column("experiment", "left"), "runs", "image passes, 10^9", *hours]
-    columns.append("hours of the longest run")
+    columns: list[Column | str] = [
+        Column("experiment", "left"),
+        "runs",
+        "image passes, 10^9",
+        *hours,
+        "hours of the longest run",
+    ]
     return Table("", columns, rows)
 
 
-def _row(name: str, seconds: dict[str, float], passes: dict[str, float]) -> list[str | int | float]:
+def _row(name: str, seconds: dict[str, float], passes: dict[str, float]) -> list[str | int]:
     times = list(seconds.values())
     hours = [sum(times), *(spread_over(times, count) for count in _DEVICES), max(times)]
     counted = sum(passes[run] for run in seconds) / 1e9

@@ -198,9 +198,8 @@ def run_job(job: Job, reporter: Reporter) -> tuple[JobState, str | None]:
 
     log = _log_to(job.folder)
     last: tuple[JobState, str | None]
-    torch.set_rng_state(
-        _first_random_state()
-    )  # an own method that uses torch's generator depends on no other run
+    # An own method that uses torch's generator depends on no other run.
+    torch.set_rng_state(_first_random_state())
     try:
         with warnings.catch_warnings():  # also forgets which warnings were shown
             execute(

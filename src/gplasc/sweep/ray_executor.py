@@ -85,8 +85,8 @@ class RayExecutor:
         self._say_if_too_small(cpus, gpus)
         here = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        self._board: Any = ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
-        self._task: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_compute)
+        self._board: Any = self._ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
+        self._task: Any = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_compute)
         self._num_threads = threads or max(1, int(cpus))
         self._marks: dict[Path, Path] = {}
         self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task

@@ -88,7 +88,7 @@ def _trials(study: Study, names: list[str]) -> Table:
             t.number,
             t.state.name.lower(),
             *(t.params.get(n) for n in names),
-            t.value,
+            t.value if t.state.name == "COMPLETE" else None,
             t.user_attrs.get("run_id"),
         ]
         for t in finished(study)

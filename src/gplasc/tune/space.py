@@ -19,8 +19,8 @@ _NOT_SEARCHED = ("stream", "method", "plugins", "buffer", "scale", "data.validat
 class _Space(Settings):
     source: str
     streams: tuple[str, ...]
-    values: dict[str, tuple[float, ...]]
-    paper: dict[str, tuple[int, ...]]
+    values: dict[str, tuple[Any, ...]]
+    paper: dict[str, tuple[Any, ...]]
 
 
 def published_space(config: Config) -> dict[str, Sequence[Any]]:

@@ -10,6 +10,7 @@ import multiprocessing
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from gplasc.errors import Interrupted, UserError
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.lock import Held, locked
 from gplasc.progress import Quiet
-from gplasc.resolve import identify, resolve
-from gplasc.running import execute
+from gplasc.resolve import Resolved, identify, resolve
+from gplasc.results.folder import Busy
+from gplasc.running import Result, execute
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 VALIDATION = 0.1
 """Share of the training samples that trials are evaluated on, unless the user gives another."""
+_RETRY_EVERY = 1.0  # seconds between two tries of a run that another worker is computing
 _SETTINGS = "settings"  # attribute of the study: what all its trials have in common
 _FOLDER = "folder"  # attribute of a trial: where its worker computes
 _ERROR = "error"  # attribute of a trial whose run failed
@@ -270,15 +273,7 @@ def _compute(study: Study, trial: Trial, search: Search) -> None:
         folder = search.out / "runs" / resolved.config.run_id
         trial.set_user_attr("run_id", resolved.config.run_id)
         try:
-            result = execute(
-                resolved,
-                out=search.out / "runs",
-                data_dir=search.data_dir,
-                device=search.device,
-                callbacks=[_Pruning(trial)],
-                keep_memory=False,
-                display=Quiet(),
-            )
+            result = _execute_when_free(resolved, trial, search)
         except TrialPruned:
             checkpoints.delete_all(folder)
             study.tell(trial, state=TrialState.PRUNED)
@@ -293,6 +288,23 @@ def _compute(study: Study, trial: Trial, search: Search) -> None:
         ending = f"failed: {error}"
     if not search.quiet:
         print(f"[{len(finished(study))}/{search.trials}] {said}: {ending}", file=sys.stderr, flush=True)
+
+
+def _execute_when_free(resolved: Resolved, trial: Trial, search: Search) -> Result:
+    """Compute a run; wait if another worker has drawn the same settings and is computing it."""
+    while True:
+        try:
+            return execute(
+                resolved,
+                out=search.out / "runs",
+                data_dir=search.data_dir,
+                device=search.device,
+                callbacks=[_Pruning(trial)],
+                keep_memory=False,
+                display=Quiet(),
+            )
+        except Busy:
+            time.sleep(_RETRY_EVERY)
 
 
 class _Pruning(Callback):
