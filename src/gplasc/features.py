@@ -33,10 +33,11 @@ class FeatureExtractor:
 
     Args:
         encoder: The encoder; it is frozen.
-        config: The settings of the augmentation and the number of views.
+        config: The settings of the augmentation.
         shape: (C, H, W) of the images.
         mean: Of each channel of images scaled to 0..1, if the encoder does not normalize itself.
         std: Of each channel of images scaled to 0..1, likewise.
+        views: The number of augmented views of each training image.
         device: Where to compute.
     """
 
@@ -48,11 +49,12 @@ class FeatureExtractor:
         shape: tuple[int, int, int],
         mean: tuple[float, ...],
         std: tuple[float, ...],
+        views: int,
         device: str = "cpu",
     ) -> None:
         encoder.freeze()
         self.encoder = encoder.to(device)
-        self._views = config.model.feature_views
+        self._views = views
         self._device = device
         self._format = image_format(shape, mean, std, encoder)
         self._augmentations = new_augmentations(config, self._format)

@@ -75,14 +75,17 @@ def resolve(
     }
     if buffer is not None:
         values["buffer"] = buffer
-    for rule in matching_rules(scale, stream=stream, method=method, plugins=plugins, buffer=buffer):
+    given = {_full_name(name, known): value for name, value in (settings or {}).items()}
+    frozen = given.get("model.encoder_lr") == 0 or stream.startswith("features:")
+    for rule in matching_rules(
+        scale, stream=stream, method=method, plugins=plugins, buffer=buffer, frozen=frozen
+    ):
         for name, value in rule.set.items():
             # A rule may speak of a plug-in or an option that this run does not have.
             if name in known or (name == "buffer" and buffer is None):
                 values[name], sources[name] = value, rule.source
-    for name, value in (settings or {}).items():
-        full = _full_name(name, known)
-        values[full], sources[full] = value, "given"
+    for name, value in given.items():
+        values[name], sources[name] = value, "given"
 
     tree: dict[str, Any] = {
         "stream": stream,

@@ -252,9 +252,7 @@ def open_learned_stream(
     if config.model.encoder_lr > 0 or stream.features:
         return stream, encoder
     encoder = encoder or configured_encoder(config, stream.image_shape[0])
-    extractor = FeatureExtractor(
-        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, device=device
-    )
+    extractor = _new_extractor(encoder, config, stream, device)
     shown = display or open_display(quiet=True)
     return feature_stream(
         stream, extractor, on_progress=lambda phase, done: shown.phase(f"{phase} {done:.0%}")
@@ -284,13 +282,23 @@ def write_features(
     size = None if encoder is None else encoder.image_size
     stream = open_configured_stream(resolved, data_dir, image_size=size)
     encoder = encoder or configured_encoder(config, stream.image_shape[0])
-    extractor = FeatureExtractor(
-        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, device=device
-    )
+    extractor = _new_extractor(encoder, config, stream, device)
     extract_features(stream, extractor, out, lambda phase, done: display.phase(f"{phase} {done:.0%}"))
     return (
         f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
         f"{encoder.feature_dim} features; learn them with --stream features:{out}"
+    )
+
+
+def _new_extractor(encoder: Encoder, config: Config, stream: Stream, device: str) -> FeatureExtractor:
+    return FeatureExtractor(
+        encoder,
+        config,
+        shape=stream.image_shape,
+        mean=stream.mean,
+        std=stream.std,
+        views=config.model.feature_views,
+        device=device,
     )
 
 

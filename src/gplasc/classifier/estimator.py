@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -128,7 +129,7 @@ class ContinualClassifier:
         Raises:
             UserError: If something that was given is not allowed; nothing is learned then.
         """
-        self.learn_images(self.read(X, y))
+        self._report(self.learn_images(self.read(X, y)))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:  # noqa: N803
@@ -140,7 +141,7 @@ class ContinualClassifier:
         data = read_labeled(X, y, channels=None, size=self._wanted_size(X))
         for name in ("_model", "_pipeline", "classes_", "tasks_"):
             self.__dict__.pop(name, None)
-        self.learn_images(data)
+        self._report(self.learn_images(data))
         return self
 
     def read(self, X: Any, y: Any = None) -> LabeledImages:  # noqa: N803
@@ -181,7 +182,6 @@ class ContinualClassifier:
                 cache=cache,
                 on_progress=lambda phase, done: shown.phase(f"{phase} {done:.0%}"),
             )
-            shown.say(str(record))
         except BaseException:
             if saved is not None:
                 self.set_model(self._restored(model, saved))
@@ -190,6 +190,10 @@ class ContinualClassifier:
             shown.close()
         self.set_model(model)
         return record
+
+    def _report(self, record: TaskRecord) -> None:
+        if not self.quiet:
+            print(record, file=sys.stderr)
 
     # ---- prediction --------------------------------------------------------------------------------------------
 

@@ -213,6 +213,8 @@ def _as_tensor(data: Any) -> Tensor:
     if not isinstance(data, Tensor):
         try:
             array = np.asarray(data)
+            if not array.flags.writeable:
+                array = array.copy()
             data = torch.from_numpy(np.ascontiguousarray(array)) if array.dtype == np.uint8 else array
         except (TypeError, ValueError) as error:
             raise UserError(f"X cannot be read as an array ({error}); give images as uint8") from None

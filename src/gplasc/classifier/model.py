@@ -20,6 +20,7 @@ from gplasc.features import FeatureExtractor
 from gplasc.files import write_atomic
 from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.memory.per_task import equal_shares, surplus
+from gplasc.methods import find_method
 from gplasc.models import Encoder
 from gplasc.progress import duration
 from gplasc.streams import Samples, Task
@@ -100,7 +101,13 @@ class ClassifierModel:
         learned = self.images
         if config.model.encoder_lr == 0:
             self._extractor = FeatureExtractor(
-                encoder, config, shape=shape, mean=mean, std=std, device=device
+                encoder,
+                config,
+                shape=shape,
+                mean=mean,
+                std=std,
+                views=config.model.feature_views if find_method(config.method).trains else 0,
+                device=device,
             )
             learned = ImageFormat(self._extractor.feature_shape, (), (), features=True)
         self.learner = assemble(

@@ -17,13 +17,14 @@ class NCM(FeatureStatistics[Settings]):
     """Means and the common variance are sums over all samples seen, so the order of the tasks does not matter.
 
     The score of class c is that of a Gaussian with mean m_c and variance s in every direction, up to a constant:
-    (x . m_c - |m_c|^2 / 2) / s. Its order is that of the distances, and its softmax gives probabilities.
+    (x . m_c - |m_c|^2 / 2) / s. Its order is that of the distances. With the mean squared distance V of samples to
+    their class means, s = V / sqrt(D): V / D would be right for independent features, V for a single one.
     """
 
     DEVIATIONS = (
         "features are normalized to unit length before their means are taken",
-        "there is no published variance: the mean squared distance to the class means gives the scale of the "
-        "probabilities, and does not change which class is nearest",
+        "there is no published variance: ours gives the scale of the probabilities, which are not calibrated, and does "
+        "not change which class is nearest",
     )
     unit: ClassVar[bool] = True
 
@@ -50,5 +51,5 @@ class NCM(FeatureStatistics[Settings]):
         self.collect(ctx)
         means = self.means()
         within = self._squares - (self.counts * means.square().sum(1)).sum()
-        variance = (within / self.counts.sum() / means.shape[1]).clamp(min=1e-6)
+        variance = (within / self.counts.sum() / means.shape[1] ** 0.5).clamp(min=1e-6)
         predictor.set(means / variance, -means.square().sum(1) / 2 / variance)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 import torch
@@ -120,7 +122,8 @@ def as_encoder(value: nn.Module | EncoderBuilder) -> Encoder:
             raise UserError(
                 f"encoder is {value!r}; give a name, a torch.nn.Module, or a function that returns one"
             )
-        with torch.random.fork_rng(devices=[]):
+        # Standard output belongs to our results; some packages print there that they load weights.
+        with torch.random.fork_rng(devices=[]), redirect_stdout(sys.stderr):
             torch.manual_seed(0)
             built: object = value()
         if not isinstance(built, nn.Module):

@@ -1,7 +1,8 @@
 """Hyper-parameters as data: a list of rules for each scale, the later ones winning.
 
-A rule says for which streams, methods, plug-ins and buffers it holds (``when``), what it sets (``set``) and where the
-numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``paper`` and change what costs time.
+A rule says for which streams, methods, plug-ins, buffers and encoders it holds (``when``), what it sets (``set``) and
+where the numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``paper`` and change what costs
+time.
 """
 
 import fnmatch
@@ -53,7 +54,7 @@ def _rules(name: str) -> tuple[Rule, ...]:
 
 
 def matching_rules(
-    scale: str, *, stream: str, method: str, plugins: Iterable[str], buffer: int | None
+    scale: str, *, stream: str, method: str, plugins: Iterable[str], buffer: int | None, frozen: bool = False
 ) -> list[Rule]:
     """Find the rules that hold for a run.
 
@@ -63,9 +64,16 @@ def matching_rules(
         method: The name of the method.
         plugins: The names of the plug-ins.
         buffer: The number of remembered samples, or None if it was not given.
+        frozen: Whether the encoder is not trained.
 
     Returns:
         The rules, weakest first.
     """
-    facts = {"stream": [stream], "method": [method], "plugin": list(plugins), "buffer": [str(buffer)]}
+    facts = {
+        "stream": [stream],
+        "method": [method],
+        "plugin": list(plugins),
+        "buffer": [str(buffer)],
+        "encoder": ["frozen" if frozen else "trained"],
+    }
     return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]

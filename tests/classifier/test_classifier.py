@@ -1,0 +1,240 @@
+"""Learning task by task: new classes, known classes, any method, any input."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from gplasc import ContinualClassifier, ForeignEncoder
+from gplasc.classifier.pipeline import resize
+from gplasc.components import list_methods
+from gplasc.errors import UserError
+
+from .conftest import arrays, pattern
+
+EASY = ("ncm", "slda")
+
+
+@pytest.mark.parametrize("method", EASY)
+def test_learns_new_classes_and_keeps_the_old(method, new):
+    classifier = new(method)
+    for labels in ((4, 0), (2,), (7, 1)):
+        classifier.learn(*arrays(*labels))
+    assert classifier.classes_.tolist() == [4, 0, 2, 7, 1]
+    assert classifier.score(*arrays(0, 1, 2, 4, 7, seed=1)) == 1.0
+    assert [record.new_classes for record in classifier.tasks_] == [(4, 0), (2,), (7, 1)]
+    assert classifier.tasks_[-1].known_before == classifier.tasks_[-1].known_after == 100.0
+
+
+def test_the_order_of_tasks_does_not_matter_without_training(new):
+    for method in EASY:
+        one, other = new(method, held_out=0.0), new(method, held_out=0.0)
+        for labels in ((0, 1), (2, 3)):
+            one.learn(*arrays(*labels))
+        for labels in ((2, 3), (0, 1)):
+            other.learn(*arrays(*labels))
+        x, _ = arrays(0, 1, 2, 3, seed=1)
+        order = [other.classes_.tolist().index(label) for label in one.classes_.tolist()]
+        assert np.allclose(one.predict_proba(x), other.predict_proba(x)[:, order], atol=1e-5)
+
+
+@pytest.mark.parametrize("plugins", [(), ("gplasc",)], ids=["alone", "gplasc"])
+@pytest.mark.parametrize("method", [name for name in list_methods() if name != "joint"])
+def test_every_method_learns_known_classes_too(method, plugins, new):
+    """New classes; new and known ones; known ones alone; a single image of a new class."""
+    classifier = new(method, plugins)
+    for labels in ((0, 1), (2, 0), (1, 2)):
+        classifier.learn(*arrays(*labels, seed=len(labels) + labels[0]))
+    classifier.learn(pattern(3, 1), [3])
+    found = classifier.predict_proba(arrays(0, 1, 2, 3)[0])
+    assert found.shape == (40, 4)
+    assert np.isfinite(found).all()
+    assert np.allclose(found.sum(1), 1, atol=1e-5)
+    assert len(classifier.model.learner.ctx.memory) <= 12
+
+
+def test_joint_training_is_refused(new):
+    with pytest.raises(UserError, match="needs the images of all tasks"):
+        new("joint").learn(*arrays(0, 1))
+
+
+def test_memory_and_files_do_not_grow_with_history(new, tmp_path):
+    classifier = new("er", buffer=8)
+    sizes = []
+    for task in range(5):
+        classifier.learn(*arrays(0, 1, seed=task))
+        classifier.save(tmp_path / "state")
+        sizes.append(sum(path.stat().st_size for path in (tmp_path / "state").glob("*.pt")))
+    assert max(sizes[1:]) - min(sizes[1:]) < 2000
+    assert len(classifier.model.learner.ctx.memory) == 8
+    assert classifier.model.num_held_out <= 8
+
+
+def test_more_tasks_than_the_feature_space_has_directions(new):
+    """The plug-in adds directions as tasks arrive and moves none; when the space is full, later tasks have none."""
+    encoder = ForeignEncoder(nn.Conv2d(1, 10, 3), mean=(0.5,), std=(0.5,))
+    classifier = new("finetune", ("gplasc",), encoder=encoder, held_out=0.0)
+    seen = []
+    for task in range(12):
+        classifier.learn(pattern(task % 9, 4, seed=task), [task] * 4)
+        seen.append(classifier.model.learner.plugins[0].criterion.vertices.clone())
+    for before, after in itertools.pairwise(seen):
+        assert torch.equal(after[: len(before)], before)
+    assert [len(vertices) for vertices in seen] == [8] * 8 + [10] * 4
+    assert len(classifier.classes_) == 12
+
+
+# ---- inputs ------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_input_gives_the_same(new, tmp_path):
+    x, y = arrays(0, 1, channels=3)
+    for image, label, number in zip(x, y, range(len(y)), strict=True):
+        (tmp_path / "data" / str(label)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "data" / str(label) / f"{number:03}.png")
+    expected = new(held_out=0.0).learn(x, y).predict_proba(x)
+    first = torch.from_numpy(x).permute(0, 3, 1, 2)
+    for given in (
+        (first, torch.from_numpy(y)),
+        (list(zip(x, y, strict=True)),),
+        (iter(list(zip(first, y, strict=True))),),
+        (((Image.fromarray(image), int(label)) for image, label in zip(x, y, strict=True)),),
+    ):
+        classifier = new(held_out=0.0).learn(*given)
+        assert np.array_equal(classifier.predict_proba(x), expected)
+    from_files = new(held_out=0.0, image_size=8).learn(tmp_path / "data")
+    assert from_files.classes_.tolist() == ["0", "1"]
+    assert np.allclose(from_files.predict_proba(tmp_path / "data"), expected, atol=1e-6)
+    one_by_one = [from_files.predict_proba(path)[0] for path in sorted((tmp_path / "data").rglob("*.png"))]
+    assert np.allclose(one_by_one, expected, atol=1e-5)
+
+
+def test_images_of_other_sizes_and_gray_ones_are_fitted(new):
+    """Gray images count as ones with three equal channels; resizing agrees with Pillow's to a gray level."""
+    x, y = arrays(0, 1, channels=3, size=12)
+    gray = np.repeat(x[..., :1], 3, axis=3)
+    classifier = new().learn(gray, y)
+    assert np.allclose(classifier.predict_proba(x[..., :1]), classifier.predict_proba(gray), atol=1e-6)
+    large = pattern(1, 1, size=50, channels=3)[0, :30]
+    ours = resize(torch.from_numpy(large).permute(2, 0, 1).unsqueeze(0), 12)[0].permute(1, 2, 0).numpy()
+    twin = np.asarray(Image.fromarray(large).resize((12, 12), Image.Resampling.BILINEAR))
+    assert np.abs(ours - twin).max() <= 1
+    assert classifier.predict_proba(large[None]).shape == (1, 2)
+
+
+def wrong(new, x, y, tmp_path):
+    """What is refused, and a part of the sentence."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "no images" / "class").mkdir(parents=True)
+    (tmp_path / "damaged" / "class").mkdir(parents=True)
+    (tmp_path / "damaged" / "class" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+
+    def fails():
+        yield x[0], 0
+        raise OSError("disk full")
+
+    class Short:
+        def __len__(self):
+            return 5
+
+        def __iter__(self):
+            return iter([(x[0], 0)])
+
+    return [
+        ((x.astype(float) / 255, y), "give images as uint8"),
+        ((x[:, :, 0, 0], y), "with 8 or 8 channels|shape"),
+        ((x[0, 0, 0], y), "shape"),
+        ((np.zeros((4, 8, 8, 2), np.uint8), [0] * 4), "1 .gray. or 3"),
+        ((np.zeros((2, 0, 0, 3), np.uint8), [0, 1]), "at least one pixel"),
+        ((np.concatenate([x, x], axis=3)[..., :1].repeat(3, 3), y), "convert them to gray"),
+        ((x, y[:-1]), "one label for each image"),
+        ((x, None), "y is missing"),
+        ((x[:0], y[:0]), "no images"),
+        ((x, ["a"] * len(x)), "labels so far are numbers"),
+        ((x[:2], ["", "b"]), "empty"),
+        ((x[:2], [0.5, 1]), "neither a name nor a whole number"),
+        ((x[[0, 0]], [0, 1]), "the same image has the labels"),
+        ((tmp_path / "nowhere",), "does not exist"),
+        ((tmp_path / "empty",), "no class folders"),
+        ((tmp_path / "no images",), "has no images"),
+        ((tmp_path / "damaged",), "cannot be decoded"),
+        ((tmp_path / "empty", y), "leave y out"),
+        ((fails(),), "ended after 1 images with OSError: disk full"),
+        ((Short(),), "ended after 1 of 5 images"),
+        (([1, 2],), "no pair"),
+        ((5,), "give an array of images"),
+    ]
+
+
+def test_what_is_wrong_is_refused_and_nothing_changes(new, tmp_path):
+    x, y = arrays(0, 1)
+    classifier = new("er").learn(x, y)
+    before = classifier.predict_proba(x)
+    for given, sentence in wrong(new, x, y, tmp_path):
+        with pytest.raises(UserError, match=sentence):
+            classifier.learn(*given)
+        assert np.array_equal(classifier.predict_proba(x), before)
+        assert len(classifier.tasks_) == 1
+
+
+def test_a_task_that_fails_half_way_leaves_the_classifier_as_it_was(new):
+    classifier = new("er", **{"train.lr": 0.05, "train.batch": 5}).learn(*arrays(0, 1))
+    other = new("er", **{"train.lr": 0.05, "train.batch": 5}).learn(*arrays(0, 1))
+    learner = classifier.model.learner
+    step, calls = learner.step, []
+
+    def fail(batch):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("out of memory")
+        return step(batch)
+
+    learner.step = fail
+    with pytest.raises(RuntimeError):
+        classifier.learn(*arrays(2, 3))
+    assert classifier.classes_.tolist() == [0, 1]
+    x, _ = arrays(0, 1, 2, 3)
+    assert np.array_equal(classifier.predict_proba(x), other.predict_proba(x))
+    classifier.learn(*arrays(2, 3))
+    other.learn(*arrays(2, 3))
+    assert np.array_equal(classifier.predict_proba(x), other.predict_proba(x))
+
+
+def test_repeated_images_count_once(new):
+    x, y = arrays(0, 1)
+    classifier = new(held_out=0.0).learn(np.concatenate([x, x[:3]]), np.concatenate([y, y[:3]]))
+    assert classifier.tasks_[0].images == 20
+    assert classifier.tasks_[0].notes == ("3 images are there twice; one of each is used",)
+
+
+def test_strange_labels_are_kept(new, tmp_path):
+    names = ["a/b", "naïve \u202e", "x\ny", "'; drop table", "日本"]
+    x, y = arrays(0, 1, 2, 3, 4)
+    classifier = new().learn(x, [names[label] for label in y])
+    classifier.save(tmp_path / "state")
+    again = ContinualClassifier.load(tmp_path / "state", quiet=True)
+    assert again.classes_.tolist() == names
+    assert again.predict(x[:1]).tolist() == names[:1]
+
+
+def test_held_out_images_are_not_learned(new):
+    """Their number follows from the share, and the statistics of the method count the others alone."""
+    classifier = new(held_out=0.3).learn(*arrays(0, 1, count=10))
+    assert (classifier.tasks_[0].images, classifier.tasks_[0].held_out) == (14, 6)
+    assert classifier.model.learner.method.counts.tolist() == [7, 7]
+
+
+def test_prediction_takes_milliseconds(new):
+    classifier = new().learn(*arrays(0, 1))
+    x, _ = arrays(0, 1)
+    classifier.predict(x[:1])
+    times = []
+    for _ in range(10):
+        start = time.process_time()
+        classifier.predict(x[:1])
+        times.append(time.process_time() - start)
+    assert min(times) < 0.02

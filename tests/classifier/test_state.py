@@ -1,0 +1,213 @@
+"""State folders: whole or as before, killed and continued bit for bit, one writer, readable later."""
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gplasc import ContinualClassifier
+from gplasc.classifier import state as states
+from gplasc.cli import main
+from gplasc.errors import UserError
+from gplasc.learning import checkpoints
+from gplasc.learning.digest import digest
+from gplasc.lock import locked
+
+from .conftest import arrays
+
+KILLS = 20
+QUICK = ["--scale", "smoke", "--encoder", "small", "--image-size", "8", "--buffer", "12", "--device", "cpu"]
+
+
+def learned(folder: Path) -> dict[str, str]:
+    """Digests of everything that decides what a classifier does next; times are left out."""
+    found, _ = states.read_state(folder).read_tensors()
+    learner = found["learner"]
+    flat = {
+        "modules": learner["modules"],
+        "predictor": learner["predictor"],
+        "memory": learner["memory"]["columns"],
+        "random": learner["random"],
+        "held": found["held"],
+    }
+    return {name: digest(tensors) for name, tensors in flat.items()}
+
+
+@pytest.mark.parametrize("method", ["co2l", "er", "slda"])
+def test_a_loaded_classifier_predicts_and_goes_on_bit_for_bit(method, new, tmp_path):
+    plugins = ("gplasc",) if method == "co2l" else ()
+    whole = new(method, plugins).learn(*arrays(0, 1)).learn(*arrays(2, 3))
+    first = new(method, plugins).learn(*arrays(0, 1))
+    first.save(tmp_path / "state")
+    second = ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
+    x, _ = arrays(0, 1, 2, 3, seed=1)
+    assert np.array_equal(second.predict_proba(x), first.predict_proba(x))
+    assert np.array_equal(second.learn(*arrays(2, 3)).predict_proba(x), whole.predict_proba(x))
+    assert second.get_params() == first.get_params()
+
+
+def test_a_state_that_cannot_be_read_is_explained(new, tmp_path):
+    folder = tmp_path / "state"
+    with pytest.raises(UserError, match="there is no classifier"):
+        ContinualClassifier.load(folder)
+    new().learn(*arrays(0, 1)).save(folder)
+    index = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**index, "format": 99}))
+    with pytest.raises(UserError, match="has the format 99, this version reads up to 1"):
+        ContinualClassifier.load(folder)
+    (folder / "state.json").write_text("{")
+    with pytest.raises(UserError, match="cannot be read"):
+        ContinualClassifier.load(folder)
+    (folder / "state.json").write_text(json.dumps(index))
+    (path,) = folder.glob("learned-*.pt")
+    path.write_bytes(path.read_bytes()[:-100] + b"x" * 100)
+    with pytest.raises(UserError, match="is damaged"):
+        ContinualClassifier.load(folder)
+
+
+def test_older_formats_are_migrated_step_by_step(new, tmp_path, monkeypatch):
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    index = json.loads((tmp_path / "state.json").read_text())
+    index["labels"] = index.pop("classes")
+    (tmp_path / "state.json").write_text(json.dumps(index))
+
+    def rename(old):
+        return {**{name: value for name, value in old.items() if name != "labels"}, "classes": old["labels"]}
+
+    monkeypatch.setattr(states, "FORMAT", 3)
+    monkeypatch.setattr(states, "_MIGRATIONS", {1: rename, 2: lambda old: old})
+    assert ContinualClassifier.load(tmp_path, quiet=True).classes_.tolist() == [0, 1]
+
+
+def test_a_state_of_format_1_can_still_be_read():
+    """The folder was written by the first version that had state folders; it must load for ever."""
+    folder = Path(__file__).parent / "data" / "format-1"
+    classifier = ContinualClassifier.load(folder, device="cpu", quiet=True)
+    x, _ = arrays(0, 1, 2)
+    assert classifier.classes_.tolist() == [0, 1, 2]
+    expected = np.array(json.loads((folder.parent / "format-1.json").read_text()))
+    assert np.allclose(classifier.predict_proba(x[::5]), expected, atol=1e-4)
+    classifier.learn(*arrays(3))
+    assert len(classifier.tasks_) == 3
+
+
+def test_a_folder_of_something_else_is_not_touched(new, tmp_path):
+    (tmp_path / "thesis.txt").write_text("important")
+    with pytest.raises(UserError, match="not empty and holds no classifier"):
+        new().learn(*arrays(0, 1)).save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+# ---- gplasc learn ------------------------------------------------------------------------------------------------
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main([str(word) for word in words])
+    return caught.value.code
+
+
+def test_learning_the_same_folder_twice_changes_nothing(folder, tmp_path, capsys):
+    images, state = folder("a", 0, 1), tmp_path / "state"
+    assert run("learn", state, images, *QUICK, "--quiet") == 0
+    before = (state / "state.json").read_bytes()
+    assert run("learn", state, images, "--quiet") == 0
+    assert (state / "state.json").read_bytes() == before
+    assert "new classes: class 0, class 1" in capsys.readouterr().out
+
+
+def test_settings_of_a_state_cannot_change(folder, tmp_path, capsys):
+    state = tmp_path / "state"
+    assert run("learn", state, folder("a", 0, 1), *QUICK, "--quiet") == 0
+    assert run("learn", state, folder("b", 2), "--method", "er") == 2
+    assert "method is 'er', but the classifier in" in capsys.readouterr().err
+
+
+def test_the_second_of_two_is_refused(folder, tmp_path, capsys):
+    state = tmp_path / "state"
+    with locked(state / "lock"):
+        assert run("learn", state, folder("a", 0, 1), *QUICK) == 2
+    assert "another process is learning" in capsys.readouterr().err
+
+
+def test_other_images_after_an_interruption_need_a_word(folder, tmp_path, capsys, monkeypatch):
+    state, one, two = tmp_path / "state", folder("a", 0, 1), folder("b", 2, 3)
+    broken = checkpoints.save
+
+    def save(*given):
+        broken(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints, "save", save)
+    assert run("learn", state, one, *QUICK, "--quiet") == 130
+    monkeypatch.undo()
+    assert run("learn", state, two, *QUICK, "--quiet") == 2
+    assert "was cut off" in capsys.readouterr().err
+    assert run("learn", state, two, *QUICK, "--quiet", "--discard") == 0
+    assert states.read_state(state).classes == ["class 2", "class 3"]
+
+
+@pytest.mark.parametrize(
+    "options", [["--method", "co2l"], ["--method", "er", "--frozen", "--plugin", "none"]]
+)
+def test_killed_twenty_times_and_continued_equals_uninterrupted(options, folder, tmp_path):
+    """Real processes, killed with SIGKILL at random moments; at every moment the state is the last whole one."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["gplasc.cli", "gplasc.classifier.learning", "gplasc.plugins.gplasc"])
+    months = [folder("one", 0, 1), folder("two", 2, 3)]
+    more = [*QUICK, *options, "--set", "train.epochs=6", "--save-every", "0", "--quiet"]
+
+    def start(state: Path, month: Path):
+        process = context.Process(target=main, args=(["learn", str(state), str(month), *more],))
+        process.start()
+        return process
+
+    def finish(state: Path, month: Path) -> float:
+        begun = time.monotonic()
+        process = start(state, month)
+        process.join(300)
+        assert process.exitcode == 0
+        return time.monotonic() - begun
+
+    first, whole, killed = tmp_path / "first", tmp_path / "whole", tmp_path / "killed"
+    finish(first, months[0])
+    shutil.copytree(first, whole)
+    shutil.copytree(first, killed)
+    before = learned(first)
+    seconds = finish(whole, months[1])
+    draw, deaths = random.Random(0), 0
+    while deaths < KILLS:
+        process = start(killed, months[1])
+        process.join(draw.random() * seconds)
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            deaths += 1
+        process.join(60)
+        complete = len(states.read_state(killed).records) == 2
+        assert learned(killed) == (learned(whole) if complete else before)
+        if complete:
+            shutil.rmtree(killed)
+            shutil.copytree(first, killed)
+    finish(killed, months[1])
+    assert learned(killed) == learned(whole)
+    assert {path.name.partition("-")[0] for path in killed.iterdir()} == {"state.json", "learned", "lock"}
+
+
+def test_a_state_needs_no_images_to_load(folder, tmp_path):
+    images, state = folder("a", 0, 1), tmp_path / "state"
+    assert run("learn", state, images, *QUICK, "--quiet") == 0
+    shutil.rmtree(images)
+    moved = shutil.move(state, tmp_path / "elsewhere")
+    start = time.process_time()
+    classifier = ContinualClassifier.load(moved, quiet=True)
+    assert time.process_time() - start < 3
+    assert classifier.predict(np.zeros((1, 8, 8, 3), np.uint8)).tolist()[0] in ("class 0", "class 1")
+    assert torch.is_inference_mode_enabled() is False
