@@ -3,17 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test bench docs clean
 
 help:
 	@echo "make demo   install into .venv when needed and run the main job"
 	@echo "make test   install the development extras when needed and run every check"
 	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
+	@echo "make docs   build the site into site/; open site/index.html, no server is needed"
 	@echo "make clean  remove .venv and caches"
 
 demo: .venv/installed-report
 	$(BIN)/gplasc reproduce digits --methods co2l --seeds 0 --workers 2 --out runs/demo
 	$(BIN)/gplasc report runs/demo --out runs/demo/report.html --title "Ten digits in five tasks: Co2L with and without GPLASC"
+	@echo "The range term is 0 here: pooled ReLU features are never negative, so no cosine is below its threshold."
 	@echo "The page with the pictures: runs/demo/report.html"
 
 test: .venv/installed-dev
@@ -28,6 +30,10 @@ bench: .venv/installed-report
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/step.py
+
+docs: .venv/installed-docs
+	$(BIN)/python scripts/docs
+	$(BIN)/zensical build --clean
 
 # The stamp is younger than what it was made from, so a second call installs nothing.
 .venv/installed-%: pyproject.toml constraints.txt scripts/install

@@ -32,18 +32,23 @@ _USED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Avalanche's advice about loggers, and what it imports
+        yield
+
+
 @pytest.fixture
 def avalanche(monkeypatch):
     """What the test uses of Avalanche, by name."""
     if importlib.util.find_spec("wandb") is None:
         monkeypatch.setitem(sys.modules, "wandb", types.ModuleType("wandb"))
     monkeypatch.setitem(sys.modules, "torchvision._meta_registrations", types.ModuleType("absent"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            modules = {name: importlib.import_module(name) for name in _USED}
-        except (ImportError, RuntimeError) as error:
-            pytest.skip(f"Avalanche cannot be imported here: {error}")
+    try:
+        modules = {name: importlib.import_module(name) for name in _USED}
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"Avalanche cannot be imported here: {error}")
     return types.SimpleNamespace(
         **{name: getattr(modules[module], name) for module, names in _USED.items() for name in names}
     )
@@ -86,10 +91,8 @@ def test_terms_are_added_to_the_loss_of_a_strategy(avalanche, replay):
     )
     data = [experience(avalanche, task) for task in range(2)]
     benchmark = avalanche.benchmark_from_datasets(train=data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for one in benchmark.train_stream:
-            strategy.train(one)
+    for one in benchmark.train_stream:
+        strategy.train(one)
     assert loop.tasks_done == 2
     assert all(float(terms["distill"]) == 0 for terms in seen[:4])
     assert float(seen[-1]["distill"]) > 0
