@@ -117,13 +117,15 @@ def at_smoke_scale(words):
     if kind == "check" or words == ["--version"]:
         return None  # the files are checked with the blocks; tests/test_cli.py calls the other
     if kind == "data":
-        return [word.replace("get", "path").replace("seq-cifar10", "seq-digits") for word in words]
+        if words[1] == "get":
+            return None  # nothing is downloaded here
+        return [word.replace("seq-cifar10", "seq-digits") for word in words]
     if kind == "learn" and not Path(words[1]).exists():
         words = option(option(words, "--image-size", "8"), "--buffer", "6")
         return [*words, "--scale", "smoke", "--encoder", "small", "--quiet"]
     if kind in ("run", "sweep", "reproduce"):
         words = option(words, "--scale", "smoke")
-        words = option(words, "--workers", "1" if kind != "run" else None)
+        words = option(words, "--workers", None if kind == "run" else "1")
     if kind in ("run", "sweep"):
         if not stream.startswith("folder:"):
             words = option(words, "--stream", TINY)
@@ -131,6 +133,8 @@ def at_smoke_scale(words):
         words += ["--quiet"]
     if kind in ("sweep", "reproduce"):
         words = option(words, "--seeds", "0")
+    if words[:2] == ["reproduce", "ablation-components"]:
+        words = [*option(words, "--only", None), "--only", "co2l", "co2l+gplasc"]
     if kind == "sweep":  # one point of the grid
         words = [word.partition(",")[0] if "=" in word and word != TINY else word for word in words]
     return words
