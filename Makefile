@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench docs clean
+.PHONY: help demo test bench clean
 
 help:
 	@echo "make demo   install into .venv when needed and run the main job"
@@ -31,6 +31,7 @@ bench: .venv/installed-report
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/step.py
 
+.PHONY: docs
 docs: .venv/installed-docs
 	$(BIN)/python scripts/docs
 	$(BIN)/zensical build --clean
