@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
     reason="Avalanche is not installed: pip install avalanche-lib",
 )
 _USED = {
+    "avalanche.core": ("SupervisedPlugin",),
     "avalanche.benchmarks": ("benchmark_from_datasets",),
     "avalanche.benchmarks.utils": ("AvalancheDataset", "DataAttribute"),
     "avalanche.evaluation.metrics": ("loss_metrics",),
@@ -79,7 +80,14 @@ def test_terms_are_added_to_the_loss_of_a_strategy(avalanche, replay):
         return {name: value for name, value in seen[-1].items() if name != "y"}
 
     loop.terms = watched
-    plugins = [GPLASCPlugin(loop), *([avalanche.ReplayPlugin(mem_size=6)] if replay else [])]
+    losses = []
+
+    class Watch(avalanche.SupervisedPlugin):
+        def after_backward(self, strategy, *args, **kwargs):
+            plain = nn.functional.cross_entropy(strategy.mb_output, strategy.mb_y)
+            losses.append((strategy.loss.detach(), plain.detach()))
+
+    plugins = [GPLASCPlugin(loop), Watch(), *([avalanche.ReplayPlugin(mem_size=6)] if replay else [])]
     strategy = avalanche.Naive(
         model=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
@@ -98,6 +106,7 @@ def test_terms_are_added_to_the_loss_of_a_strategy(avalanche, replay):
     assert float(seen[-1]["distill"]) > 0
     assert bool((seen[-1]["y"] < 2).any()) is replay  # rows of the replay plug-in stand in the minibatch
     # The loss that the strategy differentiated is cross-entropy plus the terms.
-    plain = nn.functional.cross_entropy(strategy.mb_output, strategy.mb_y)
-    terms = sum(value for name, value in seen[-1].items() if name != "y")
-    torch.testing.assert_close(strategy.loss, plain + terms)
+    assert len(losses) == len(seen)
+    for (total, plain), terms in zip(losses, seen, strict=True):
+        added = sum(value.detach() for name, value in terms.items() if name != "y")
+        torch.testing.assert_close(total, plain + added)
