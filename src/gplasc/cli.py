@@ -53,14 +53,13 @@ class _Settings:
 
         return resolve(**self.arguments())
 
-    def stated(self) -> set[str]:
+    def stated(self) -> frozenset[str]:
         """Return which of the names that every run has were given, on the command line or in the file."""
         from gplasc.config import read_toml
 
-        said = {"stream": self.stream, "method": self.method, "plugins": self.plugin or None}
-        said |= {"buffer": self.buffer, "seed": self.seed, "scale": self.scale}
-        in_file = set(read_toml(self.config)) if self.config else set()
-        return {name for name, value in said.items() if value is not None or name in in_file}
+        said = (self.stream, self.method, self.plugin or None, self.seed, self.scale)
+        in_file = frozenset(read_toml(self.config) if self.config else ())
+        return in_file | {name for name, value in zip(_DEFAULTS, said, strict=True) if value is not None}
 
     def arguments(self) -> dict[str, Any]:
         """Return what `gplasc.config.resolve` is to be called with."""

@@ -85,7 +85,7 @@ def test_terms_are_added_to_the_loss_of_a_strategy(avalanche, replay):
     class Watch(avalanche.SupervisedPlugin):
         def after_backward(self, strategy, *args, **kwargs):
             plain = nn.functional.cross_entropy(strategy.mb_output, strategy.mb_y)
-            losses.append((strategy.loss.detach(), plain.detach()))
+            losses.append((strategy.loss.detach().squeeze(), plain.detach()))
 
     plugins = [GPLASCPlugin(loop), Watch(), *([avalanche.ReplayPlugin(mem_size=6)] if replay else [])]
     strategy = avalanche.Naive(
