@@ -12,11 +12,13 @@ help:
 	@echo "make soak   kill runs by the hundred and let the disk fail; KILLS=300 FAULTS=60 SEED=0"
 	@echo "make test-ray  sweeps on a Ray cluster of two nodes on this machine, one of them killed (minutes)"
 	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
+	@echo "make docs   build the site into site/; open site/index.html, no server is needed"
 	@echo "make clean  remove .venv and caches"
 
 demo: .venv/installed-report
 	$(BIN)/gplasc reproduce digits --methods co2l --seeds 0 --workers 2 --out runs/demo
 	$(BIN)/gplasc report runs/demo --out runs/demo/report.html --title "Ten digits in five tasks: Co2L with and without GPLASC"
+	@echo "The range term is 0 here: pooled ReLU features are never negative, so no cosine is below its threshold."
 	@echo "The page with the pictures: runs/demo/report.html"
 
 test: .venv/installed-dev
@@ -44,6 +46,11 @@ bench: .venv/installed-report
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/step.py
+
+.PHONY: docs
+docs: .venv/installed-docs
+	$(BIN)/python scripts/docs
+	$(BIN)/zensical build --clean
 
 # The stamp is younger than what it was made from, so a second call installs nothing.
 .venv/installed-%: pyproject.toml constraints.txt scripts/install

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gplasc.sweep.engine import Engine
 
 _Names = UseAppendAction[tuple[str, ...]]
+_DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
 _INTERRUPTED = "interrupted and saved; run the same command again to continue"
 
 
@@ -57,6 +58,14 @@ class _Settings:
 
         return resolve(**self.arguments())
 
+    def stated(self) -> frozenset[str]:
+        """Return which of the names that every run has were given, on the command line or in the file."""
+        from gplasc.config import read_toml
+
+        said = (self.stream, self.method, self.plugin or None, self.seed, self.scale)
+        in_file = frozenset(read_toml(self.config) if self.config else ())
+        return in_file | {name for name, value in zip(_DEFAULTS, said, strict=True) if value is not None}
+
     def arguments(self) -> dict[str, Any]:
         """Return what `gplasc.config.resolve` is to be called with."""
         from gplasc.config import parse_assignments, read_toml
@@ -71,14 +80,7 @@ class _Settings:
             "seed": self.seed,
             "scale": self.scale,
         }
-        base: dict[str, Any] = {
-            "stream": "seq-digits",
-            "method": "co2l",
-            "plugins": (),
-            "buffer": None,
-            "seed": 0,
-            "scale": "cpu",
-        }
+        base: dict[str, Any] = {**_DEFAULTS, "buffer": None}
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
@@ -217,7 +219,9 @@ class _Show(_Settings):
         if self.toml:
             print(resolved.config.to_toml(), end="")
         else:
-            print_settings(resolved)
+            stated = self.stated()
+            said = {name: "given" if name in stated else "default" for name in _DEFAULTS}
+            print_settings(resolved.model_copy(update={"sources": resolved.sources | said}))
         return 0
 
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
     reason="Avalanche is not installed: pip install avalanche-lib",
 )
 _USED = {
+    "avalanche.core": ("SupervisedPlugin",),
     "avalanche.benchmarks": ("benchmark_from_datasets",),
     "avalanche.benchmarks.utils": ("AvalancheDataset", "DataAttribute"),
     "avalanche.evaluation.metrics": ("loss_metrics",),
@@ -32,18 +33,23 @@ _USED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Avalanche's advice about loggers, and what it imports
+        yield
+
+
 @pytest.fixture
 def avalanche(monkeypatch):
     """What the test uses of Avalanche, by name."""
     if importlib.util.find_spec("wandb") is None:
         monkeypatch.setitem(sys.modules, "wandb", types.ModuleType("wandb"))
     monkeypatch.setitem(sys.modules, "torchvision._meta_registrations", types.ModuleType("absent"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            modules = {name: importlib.import_module(name) for name in _USED}
-        except (ImportError, RuntimeError) as error:
-            pytest.skip(f"Avalanche cannot be imported here: {error}")
+    try:
+        modules = {name: importlib.import_module(name) for name in _USED}
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"Avalanche cannot be imported here: {error}")
     return types.SimpleNamespace(
         **{name: getattr(modules[module], name) for module, names in _USED.items() for name in names}
     )
@@ -74,7 +80,14 @@ def test_terms_are_added_to_the_loss_of_a_strategy(avalanche, replay):
         return {name: value for name, value in seen[-1].items() if name != "y"}
 
     loop.terms = watched
-    plugins = [GPLASCPlugin(loop), *([avalanche.ReplayPlugin(mem_size=6)] if replay else [])]
+    losses = []
+
+    class Watch(avalanche.SupervisedPlugin):
+        def after_backward(self, strategy, *args, **kwargs):
+            plain = nn.functional.cross_entropy(strategy.mb_output, strategy.mb_y)
+            losses.append((strategy.loss.detach().squeeze(), plain.detach()))
+
+    plugins = [GPLASCPlugin(loop), Watch(), *([avalanche.ReplayPlugin(mem_size=6)] if replay else [])]
     strategy = avalanche.Naive(
         model=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
@@ -86,15 +99,14 @@ def test_terms_are_added_to_the_loss_of_a_strategy(avalanche, replay):
     )
     data = [experience(avalanche, task) for task in range(2)]
     benchmark = avalanche.benchmark_from_datasets(train=data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for one in benchmark.train_stream:
-            strategy.train(one)
+    for one in benchmark.train_stream:
+        strategy.train(one)
     assert loop.tasks_done == 2
     assert all(float(terms["distill"]) == 0 for terms in seen[:4])
     assert float(seen[-1]["distill"]) > 0
     assert bool((seen[-1]["y"] < 2).any()) is replay  # rows of the replay plug-in stand in the minibatch
     # The loss that the strategy differentiated is cross-entropy plus the terms.
-    plain = nn.functional.cross_entropy(strategy.mb_output, strategy.mb_y)
-    terms = sum(value for name, value in seen[-1].items() if name != "y")
-    torch.testing.assert_close(strategy.loss, plain + terms)
+    assert len(losses) == len(seen)
+    for (total, plain), terms in zip(losses, seen, strict=True):
+        added = sum(value.detach() for name, value in terms.items() if name != "y")
+        torch.testing.assert_close(total, plain + added)
