@@ -530,8 +530,11 @@ def follow(
     if given is None:  # the run is complete already
         return
     config, state = given
-    stream = open_configured_stream(Resolved(config=config, sources=resolved.sources), data_dir)
-    learner = build_learner(config, stream, device=device, processes=processes, compiled=compiled)
+    again = Resolved(config=config, sources=resolved.sources)
+    stream, encoder = open_learned_stream(again, data_dir, stream=None, device=device)
+    learner = build_learner(
+        config, stream, encoder=encoder, device=device, processes=processes, compiled=compiled
+    )
     learner.load_state_dict(state)
     with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
         learner.learn(stream)
