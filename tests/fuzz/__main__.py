@@ -32,7 +32,7 @@ def main() -> int:
         for outcome in run_cases(cases, Path(folder), seed=given.seed, limits=Limits(given.seconds)):
             outcomes.append(outcome)
             if outcome.wrong or given.case is not None:
-                print(describe(outcome), flush=True)
+                print(describe(outcome, given.seed), flush=True)
     print(table(outcomes))
     wrong = sum(outcome.wrong for outcome in outcomes)
     print(f"{len(outcomes)} cases, seed {given.seed}, {time.monotonic() - start:.0f} s: {wrong} went wrong")

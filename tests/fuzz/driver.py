@@ -226,7 +226,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def describe(outcome: Outcome) -> str:
+def describe(outcome: Outcome, seed: int) -> str:
     """Return a case that went wrong in words, with the command that repeats it."""
-    again = f"{Path(sys.executable).name} -m tests.fuzz --formats '{outcome.format}' --case {outcome.number}"
+    again = f"{Path(sys.executable).name} -m tests.fuzz --formats '{outcome.format}' --case {outcome.number} --seed {seed}"
     return f"{outcome.what}: {outcome.format} {outcome.number} ({outcome.done})\n{outcome.detail}\n  again: {again}\n"
