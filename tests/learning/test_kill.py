@@ -14,8 +14,10 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.components import list_methods
+from gplasc.methods import find_method
 
-METHODS = list(list_methods())
+# A method without training has no steps between which it could be killed.
+METHODS = [name for name in list_methods() if find_method(name).trains]
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 KILLS = 5
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
