@@ -53,10 +53,13 @@ def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Pa
             _write_weights(pipeline, path, metadata)
         else:
             program = _exported(pipeline)
-            if to == "pt2":
-                torch.export.save(program, path, extra_files={f"{k}.json": v for k, v in metadata.items()})
-            else:
-                _write_onnx(program, path, metadata)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the exporters, about their own parts
+                if to == "pt2":
+                    extra = {f"{name}.json": text for name, text in metadata.items()}
+                    torch.export.save(program, path, extra_files=extra)
+                else:
+                    _write_onnx(program, path, metadata)
     return out
 
 
@@ -94,11 +97,9 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dic
         import onnxscript  # noqa: F401
     except ImportError:
         raise UserError("export to ONNX needs the extra 'onnx': pip install 'gplasc[onnx]'") from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter, about its own parts
-        exported = torch.onnx.export(
-            program, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], verbose=False, optimize=True
-        )
+    exported = torch.onnx.export(
+        program, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], verbose=False, optimize=True
+    )
     assert exported is not None
     model = exported.model_proto
     for key, value in metadata.items():

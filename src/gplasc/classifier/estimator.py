@@ -43,6 +43,7 @@ from gplasc.streams.cache import read_image
 PRESETS = "classifier"
 """The name under which presets know a classifier, in place of a stream's."""
 _FOLDER_SIZE = 64
+_NOTHING = "nothing was learned yet; call learn(X, y) first"
 _BATCH = 64
 
 
@@ -83,7 +84,7 @@ class ContinualClassifier:
     tasks_: list[TaskRecord]
     """What each call of `learn` brought."""
     _model: ClassifierModel
-    _pipeline: Pipeline | None
+    _pipeline: Pipeline
     _choice: tuple[object, EncoderChoice]
 
     def __init__(
@@ -204,7 +205,8 @@ class ContinualClassifier:
             X: Images as for `learn`, an image file, a folder of images, or an iterable of images or files. Files are
                 read in batches.
         """
-        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        found: NDArray[Any] = self.classes_[best]
         return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
@@ -349,9 +351,9 @@ class ContinualClassifier:
     @property
     def pipeline(self) -> Pipeline:
         """The module that maps images (N, C, H, W) to probabilities (N, classes)."""
-        found = self._pipeline or self._learned.pipeline()
-        self._pipeline = found
-        return found
+        if self._model_or_none is None:
+            raise NotLearned(_NOTHING)
+        return self._pipeline
 
     def resolve(self) -> Resolved:
         """Return the complete settings."""
@@ -439,7 +441,7 @@ class ContinualClassifier:
     def set_model(self, model: ClassifierModel) -> None:
         """Take over a model."""
         self._model = model
-        self._pipeline = None
+        self._pipeline = model.pipeline()
         self.classes_ = np.array(model.classes)
         self.tasks_ = list(model.records)
 
@@ -451,7 +453,7 @@ class ContinualClassifier:
     def _learned(self) -> ClassifierModel:
         model = self._model_or_none
         if model is None:
-            raise NotLearned("nothing was learned yet; call learn(X, y) first")
+            raise NotLearned(_NOTHING)
         return model
 
     def _chosen(self) -> EncoderChoice:

