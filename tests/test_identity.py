@@ -114,7 +114,9 @@ def test_a_checkpoint_of_another_version_of_the_library_is_refused(tmp_path, mon
     with pytest.raises(KeyboardInterrupt):
         run(TINY, "er", out=tmp_path, callbacks=[Stop()])
     monkeypatch.setattr(gplasc, "__version__", "9.9")
-    with pytest.raises(UserError, match="was begun with another version of gplasc; delete the folder"):
+    with pytest.raises(
+        UserError, match="was begun with another version of gplasc; start over with --restart"
+    ):
         run(TINY, "er", out=tmp_path)
 
 

@@ -252,7 +252,7 @@ CALLS = {
     "seed": (lambda: gplasc.run(STREAM, "er", seed="x", out="out", **API), "seed was given as 'x'"),
     "out": (lambda: gplasc.run(STREAM, "er", out=None, **API), "out is None; give the path"),
     "device": (lambda: gplasc.run(STREAM, "er", out="out", **API | {"device": []}), "this machine has: cpu"),
-    "encoder": (lambda: gplasc.run(STREAM, "er", out="out", encoder="x", **API), "encoder is 'x'; give a"),
+    "encoder": (lambda: gplasc.run(STREAM, "er", out="out", encoder="x", **API), "there is no encoder 'x'"),
     "callbacks": (
         lambda: gplasc.run(STREAM, "er", out="out", callbacks=[3], **API),
         "give a list of gplasc.Callback",

@@ -105,9 +105,9 @@ def reproduce(
     view = find_view(experiment.view)
     if view.draws:
         require("matplotlib")
+    executor = executor or engine.open(scale, single=experiment.single)
     if overview is not None:
         overview.say(f"{name}: {experiment.title}\n{statement}")
-    executor = executor or engine.open(scale, single=experiment.single)
     results = compute(jobs_of(runs, out, data_dir, device), executor, overview)
     records = {run: result.record for run, result in results.items() if result.record is not None}
     streams: dict[tuple[object, ...], Stream] = {}
