@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
-import sys
 import time
 import traceback
 from collections import Counter
@@ -228,5 +227,5 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def describe(outcome: Outcome, seed: int) -> str:
     """Return a case that went wrong in words, with the command that repeats it."""
-    again = f"{Path(sys.executable).name} -m tests.fuzz --formats '{outcome.format}' --case {outcome.number} --seed {seed}"
+    again = f"python -m tests.fuzz --formats '{outcome.format}' --case {outcome.number} --seed {seed}"
     return f"{outcome.what}: {outcome.format} {outcome.number} ({outcome.done})\n{outcome.detail}\n  again: {again}\n"
