@@ -191,6 +191,7 @@ WORDS = {
     "a setting that is none": (lambda: [*RUN, "--set", "config.seed=1"], "there is no setting 'config.seed'"),
     "a name as a setting": (lambda: [*RUN, "--set", "seed=1"], "--seed"),
     "a value": (lambda: [*RUN, "--set", "train.lr=fast"], "the setting train.lr was given as 'fast'"),
+    "an infinite learning rate": (lambda: [*RUN, "--set", "train.lr=inf"], "train.lr was given as inf"),
     "a runs folder that is a file": (lambda: [*RUN[:-1], file("taken", "")], "taken"),
     "a record that cannot be read": (
         lambda: ["report", str(Path(unreadable("out/run/record.json")).parents[1])],

@@ -27,7 +27,7 @@ OBJECT = "object:"
 class Settings(BaseModel):
     """Base of all settings: immutable, and an unknown name is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Data(Settings):
