@@ -52,11 +52,12 @@ class Overview:
 
     def ended(self, result: JobResult) -> None:
         """Take how a job ended."""
-        first_time = self._states.get(result.job.run_id) != "busy"
+        waited = self._states.get(result.job.run_id) == "busy"
         self._moments.pop(result.job.run_id, None)
         self._states[result.job.run_id] = result.state
         begun = result.state != "interrupted" or result.seconds > 0
-        if result.state != "already" and begun and (first_time or result.state != "busy"):
+        # A run that was complete at the start is not announced; one that was waited for is, once.
+        if begun and not (result.state == "already" and not waited) and not (result.state == "busy" and waited):
             self._announce(result)
 
     def _announce(self, result: JobResult) -> None:
