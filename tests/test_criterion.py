@@ -46,6 +46,7 @@ def test_forms_targets_and_reductions_reach_the_functions(form, target):
         4,
         8,
         margin=0.3,
+        lambda_range=1.0,
         lambda_position=1.0,
         lambda_distill=1.0,
         num_classes=2,
@@ -166,7 +167,7 @@ def test_class_counts_are_stated_once_remembered_and_may_differ_between_tasks():
 
 
 def test_unstated_class_counts_are_the_most_seen_in_a_batch_and_never_fall():
-    criterion = GPLASC(3, 8, margin=0.1, lambda_position=1.0)
+    criterion = GPLASC(3, 8, margin=0.1, lambda_range=1.0, lambda_position=1.0)
     features = signed(10, 8)
     z = losses.unit_rows(features)
     five, three = torch.arange(10) % 5, torch.arange(10) % 3
@@ -451,7 +452,7 @@ def test_a_compiled_step_warns_at_the_next_report():
 
 def test_training_moves_a_task_to_its_region():
     """The features themselves are trained, so the terms have to reach what the theory promises."""
-    criterion = GPLASC(3, 8, margin=0.15, lambda_position=1.0, num_classes=4)
+    criterion = GPLASC(3, 8, margin=0.15, lambda_range=1.0, lambda_position=1.0, num_classes=4)
     labels = torch.arange(4).repeat(6)
     points = signed(24, 8).requires_grad_()
     optimizer = torch.optim.Adam([points], lr=0.05)
@@ -677,7 +678,7 @@ def test_a_batch_without_rows_or_of_zeros_chooses_no_frame():
 
 def test_nonnegative_features_reach_their_region():
     """What the simplex cannot do: all terms are zero together, with features that are never negative."""
-    criterion = GPLASC(3, 24, margin=0.15, lambda_position=1.0, num_classes=2)
+    criterion = GPLASC(3, 24, margin=0.15, lambda_range=1.0, lambda_position=1.0, num_classes=2)
     labels = torch.arange(2).repeat(6)
     points = signed(12, 24).requires_grad_()
     optimizer = torch.optim.Adam([points], lr=0.05)

@@ -110,9 +110,9 @@ class GPLASC(nn.Module):
         num_tasks: The number of tasks to prepare directions for.
         feature_dim: The number of features.
         margin: The share by which the squared radius of a region is reduced, in [0, 1).
-        lambda_range: The weight of the range term.
-        lambda_position: The weight of the position term. The paper has 1.0 for all three weights beside a contrastive
-            loss; beside cross-entropy that can cost several points of accuracy (benchmarks/criterion_safety.py).
+        lambda_range: The weight of the range term. The paper has 1.0 for all three weights beside a contrastive loss;
+            beside cross-entropy that can cost several points of accuracy (benchmarks/criterion_safety.py).
+        lambda_position: The weight of the position term.
         lambda_distill: The weight of the distillation term.
         num_classes: The number of classes per task, one number or one per task. Default: see above.
         frame: The arrangement of the directions: "auto", "simplex", "orthonormal" or "nonnegative".
@@ -147,7 +147,7 @@ class GPLASC(nn.Module):
         feature_dim: int,
         *,
         margin: float = 0.1,
-        lambda_range: float = 1.0,
+        lambda_range: float = 0.1,
         lambda_position: float = 0.1,
         lambda_distill: float = 0.1,
         num_classes: int | Sequence[int] | None = None,
