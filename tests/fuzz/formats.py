@@ -295,9 +295,8 @@ def _spoil_words(place: Path, random: Random, outside: Path) -> str:
 def _call(place: Path) -> str:
     code, out, err = command(json.loads((place / "words.json").read_text()))
     if code == 2:
-        lines = err.strip().splitlines()
-        # The parser's own refusals are drawn as a box; all others are one line.
-        raise_sentence(lines[-1] if lines[-1].startswith("gplasc: ") else lines[0])
+        lines = [line for line in err.splitlines() if not line.startswith(("gplasc: note: ", "skipped: "))]
+        raise_sentence("\n".join(lines))
     return digest(out)
 
 
