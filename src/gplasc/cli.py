@@ -138,9 +138,8 @@ class _Run(_Settings):
         from gplasc.learning.distributed import joined
         from gplasc.running import check_device
 
+        _check_threads(self.threads)
         if self.threads is not None:
-            if self.threads < 1:
-                raise UserError(f"--threads is {self.threads}; give 1 or more, or leave it out for all cores")
             torch.set_num_threads(self.threads)
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
@@ -422,6 +421,7 @@ class _Tune(_Settings):
         from gplasc.tune.space import given_space, published_space
         from gplasc.tune.study import Search
 
+        _check_threads(self.threads)
         search = Search(
             self.arguments(),
             given_space(self.space) if self.space else published_space(self.resolve().config),
@@ -615,6 +615,11 @@ def _refuse_repetitions(words: list[str]) -> None:
     for name in names:
         if names.count(name) > 1 and name not in ("--plugin", "--set"):
             raise UserError(f"{name} is given {names.count(name)} times; give it once")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads is {threads}; give 1 or more, or leave it out")
 
 
 def _save_trace() -> str:
