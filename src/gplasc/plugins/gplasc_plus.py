@@ -18,7 +18,6 @@ from gplasc.plugins.gplasc import GPLASCPlugin, GPLASCSettings
 class GPLASCPlusSettings(GPLASCSettings):
     """Settings of the plug-in: those of GPLASC with range, position and its own SupCon off, and the assignment."""
 
-    margin: float = Field(0.5, ge=0, lt=1)
     lambda_range: float = Field(0.0, ge=0)
     lambda_position: float = Field(0.0, ge=0)
     lambda_contrast: float = Field(
