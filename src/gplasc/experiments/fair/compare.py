@@ -27,6 +27,7 @@ from gplasc.experiments.views import pairs_of, run_overlap
 from gplasc.files import write_atomic
 from gplasc.restore import restore
 from gplasc.results.aggregate import paired_difference
+from gplasc.results.record import read_record
 from gplasc.streams import Stream
 from gplasc.sweep.compute import compute
 from gplasc.sweep.engine import Engine
@@ -89,30 +90,23 @@ def compare_fairly(
     opened = open_executor or (lambda: engine.open(protocol.scale))
 
     def stage(name: str, groups: _Runs) -> dict[str, JobResult]:
-        runs = [run for group in groups.values() for run in group]
+        runs = _all(groups)
         if overview is not None:
             overview.say(f"{protocol.experiment}, fair: {name}, {len({run.run_id for run in runs})} runs")
         return compute(jobs_of(runs, out, data_dir, device), opened(), overview)
 
     tuning = _tuning_runs(sides, protocol, data_dir)
     results = stage("tuning on validation", tuning)
-    tried = {side.key: _tried(side, protocol, tuning, _records(results)) for side in sides}
+    tried = {side.key: _tried(side, tuning, _records(results)) for side in sides}
     chosen = {key: choose(trials) for key, trials in tried.items()}
     tests = _test_runs(sides, chosen, protocol, data_dir)
     warmth = _temperature_runs(sides, protocol, data_dir)
     results |= stage("test", tests | warmth)
     records = _records(results)
-    overlaps = _overlaps(
-        [run for group in tests.values() for run in group], records, out, data_dir, device, overlap
-    )
-    statement = scale_statement(
-        protocol.scale,
-        [run for group in tests.values() for run in group]
-        or [run for group in tuning.values() for run in group],
-    )
+    overlaps = _overlaps(_all(tests), records, out, data_dir, device, overlap)
     summary = FairSummary(
         title=sides[0].experiment.title,
-        statement=statement,
+        statement=scale_statement(protocol.scale, _all(tests) or _all(tuning)),
         command=protocol.command,
         code=_code(records),
         protocol=protocol,
@@ -141,17 +135,18 @@ def preview_fair(
 ) -> str:
     """Return how many runs each stage has and how long they take; nothing is written. See `compare_fairly`.
 
-    Settings that are not chosen yet are counted as those of the preset. ``on`` names a device to plan for.
+    A row whose trials are not complete counts with the settings of its preset. ``on`` names a device to plan for.
     """
     engine = engine or Engine()
     engine.check()
     workers = engine.processes(protocol.scale).workers
     sides = plan_sides(protocol)
-    chosen: dict[Any, int | None] = {side.key: 0 for side in sides}
+    tuning = _tuning_runs(sides, protocol, data_dir)
+    complete = {run.run_id: read_record(out / run.run_id) for run in _all(tuning)}
+    records = {run: record for run, record in complete.items() if record is not None}
+    chosen = {side.key: choose(_tried(side, tuning, records)) or 0 for side in sides}
     stages = {
-        f"tuning, {protocol.trials} trials for each of {len(sides)} rows": _tuning_runs(
-            sides, protocol, data_dir
-        ),
+        f"tuning, {protocol.trials} trials for each of {len(sides)} rows": tuning,
         f"test, {len(protocol.seeds)} seeds for each row": _test_runs(sides, chosen, protocol, data_dir),
     }
     warmth = _temperature_runs(sides, protocol, data_dir)
@@ -159,7 +154,7 @@ def preview_fair(
         stages["temperature x plug-in (runs at the preset may be counted above)"] = warmth
     lines = [f"{protocol.experiment}, fair: {sides[0].experiment.title}"]
     for name, groups in stages.items():
-        jobs = jobs_of([run for group in groups.values() for run in group], out, data_dir, device)
+        jobs = jobs_of(_all(groups), out, data_dir, device)
         found = forecast(jobs) if on is None else forecast_on(jobs, on)
         lines += [f"{name}:", found.text(workers)]
     return "\n".join(lines)
@@ -214,8 +209,12 @@ def _temperature_runs(sides: Sequence[Side], protocol: Protocol, data_dir: Path 
     )
 
 
+def _all(groups: _Runs) -> list[PlannedRun]:
+    return [run for group in groups.values() for run in group]
+
+
 def _identified(groups: _Runs, data_dir: Path | None) -> _Runs:
-    flat = iter(identified([run for group in groups.values() for run in group], data_dir))
+    flat = iter(identified(_all(groups), data_dir))
     return {key: [next(flat) for _ in group] for key, group in groups.items()}
 
 
@@ -223,7 +222,7 @@ def _records(results: Mapping[str, JobResult]) -> dict[str, dict[str, Any]]:
     return {run: result.record for run, result in results.items() if result.record is not None}
 
 
-def _tried(side: Side, protocol: Protocol, tuning: _Runs, records: _Records) -> list[TrialResult]:
+def _tried(side: Side, tuning: _Runs, records: _Records) -> list[TrialResult]:
     """Return the trials of a side with their accuracies on validation."""
     found = []
     for number, trial in enumerate(side.trials):
