@@ -126,6 +126,7 @@ WORDS = {
         lambda: ["reproduce", "digits", "--workers", "0"],
         "--workers was given as 0",
     ),
+    "two encoders": (lambda: [*RUN, "--encoder", "resnet18"], "--encoder and --set model.encoder"),
     "an encoder": (lambda: [*RUN, "--set", "model.encoder=vit"], "there is no encoder 'vit'"),
     "a page that is a folder": (lambda: ["report", record("{}"), "-o", "."], "no complete run"),
     "an empty record": (lambda: ["report", record("{}")], "no complete run"),

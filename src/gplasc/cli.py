@@ -90,8 +90,10 @@ class _Settings:
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        encoder = {} if self.encoder is None else {"model.encoder": self.encoder}
-        return {**base, "settings": given | encoder | parse_assignments(self.set)}
+        said = parse_assignments(self.set)
+        if self.encoder is not None and said.setdefault("model.encoder", self.encoder) != self.encoder:
+            raise UserError("--encoder and --set model.encoder name two encoders; give one of them")
+        return {**base, "settings": given | said}
 
 
 @dataclass

@@ -178,7 +178,7 @@ class Runner:
         """Run a process to its end, or to its cut, and return its exit code."""
         (self.folder / "notes.json").unlink(missing_ok=True)
         process = self.start(out, cut)
-        process.join(600)
+        process.join(3600)
         assert process.exitcode is not None, "a run hangs"
         return int(process.exitcode)
 
