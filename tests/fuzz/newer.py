@@ -195,7 +195,7 @@ _BODIES = (
     "return nn.Conv2d(3, 4, 99)", "raise OSError('no network')", "return nn.Conv2d", "import nothing_at_all",
     "return nn.Linear(8, 4)", "return nn.Conv2d(3, 4, 3).double()", "yield nn.Identity()", "1 / 0",
     "return nn.Conv2d(3, 4, 3).requires_grad_(False)", "return nn.LSTM(8, 4)", "raise SystemExit(0)",
-    "return nn.Sequential(nn.Flatten(), nn.Linear(64, 4, bias=False).to('meta'))", "raise KeyboardInterrupt()",
+    "return nn.Sequential(nn.Flatten(), nn.Linear(64, 4, bias=False).to('meta'))",
     "return nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (2, -1)))", "return nn.Dropout(1.0)", "return {}",
     "return nn.Sequential(nn.Flatten(), nn.LogSigmoid(), nn.Threshold(9.0, float('nan')))", "return super()",
 )  # fmt: skip
@@ -242,14 +242,14 @@ def _write_encoder(place: Path) -> None:
 
 
 NEWER: dict[str, Format] = {
-    "classifier": Format(_classifier, _spoil_learned, _predict, checksum=True, weight=2),
-    "classifier index": Format(_classifier, _spoil_index, _predict, weight=3),
-    "forged classifier": Format(_classifier, _forge_learned, _predict, weight=2),
+    "classifier": Format(_classifier, _spoil_learned, _predict, checksum=True, weight=1),
+    "classifier index": Format(_classifier, _spoil_index, _predict, weight=2),
+    "forged classifier": Format(_classifier, _forge_learned, _predict, weight=1),
     "cut learning": Format(_cut_learning, _spoil_pending, _learn_on, weight=1),
     "images to learn": Format(_cut_learning, _spoil_photos, _learn_on, weight=1),
-    "images to name": Format(_classifier, _spoil_photos, _name, weight=2),
-    "features": Format(_features, _spoil_features, _learn_features, weight=2),
-    "encoder file": Format(_write_encoder, _spoil_encoder, _use_encoder, weight=2),
+    "images to name": Format(_classifier, _spoil_photos, _name, weight=1),
+    "features": Format(_features, _spoil_features, _learn_features, weight=1),
+    "encoder file": Format(_write_encoder, _spoil_encoder, _use_encoder, weight=1),
     "best of a search": Format(
         _best_settings,
         lambda place, random, outside: damage_file(place / "best.toml", random),
