@@ -73,6 +73,52 @@ def test_a_state_that_cannot_be_read_is_explained(new, tmp_path):
         ContinualClassifier.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 0}, "unknown format 0"),
+        ({"config": 3}, "config"),
+        ({"files": {"learned": "../learned-00.pt", "encoder": None}}, "files.learned"),
+        ({"classes": [0, 2]}, "the classes must be those that the tasks brought"),
+        ({"tasks": []}, "tasks"),
+        ({"shape": [2, 8, 8]}, "shape must be"),
+        ({"parameters": {}}, "parameters.method"),
+    ],
+)
+def test_an_index_with_other_values_is_refused(change, said, new, tmp_path):
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(UserError, match=said) as caught:
+        ContinualClassifier.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_learned_part_with_other_keys_is_refused(new, tmp_path):
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    (path,) = tmp_path.glob("learned-*.pt")
+    found = checkpoints.read_state(path)
+    found["learner"].popitem()
+    checkpoints.write_state(path, found)
+    with pytest.raises(UserError, match="does not fit its settings") as caught:
+        ContinualClassifier.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_state_that_is_replaced_while_it_is_loaded_is_read_again(new, tmp_path, monkeypatch):
+    """Between the index and the file it names, another process may write the next state."""
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    read = states.SavedState.read_tensors
+
+    def late(saved):
+        monkeypatch.undo()
+        new().learn(*arrays(0, 1, 2)).save(tmp_path)
+        return read(saved)
+
+    monkeypatch.setattr(states.SavedState, "read_tensors", late)
+    assert ContinualClassifier.load(tmp_path, quiet=True).classes_.tolist() == [0, 1, 2]
+
+
 def test_older_formats_are_migrated_step_by_step(new, tmp_path, monkeypatch):
     new().learn(*arrays(0, 1)).save(tmp_path)
     index = json.loads((tmp_path / "state.json").read_text())

@@ -129,6 +129,8 @@ def read_state(folder: Path) -> SavedState:
     while number in _MIGRATIONS:
         index = _MIGRATIONS[number](index)
         number += 1
+    if number != FORMAT:
+        raise UserError(f"{path} has the unknown format {number}; restore the state folder from a copy")
     try:
         IndexSchema.model_validate(index)
     except ValidationError as error:
