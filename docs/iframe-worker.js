@@ -6,7 +6,10 @@ if (location.protocol === "file:")
       this.frame.hidden = true;
       document.body.append(this.frame);
       const inside = this.frame.contentWindow;
-      inside.postMessage = (data) => this.onmessage?.({ data });
+      inside.postMessage = (data) => {
+        const copy = structuredClone(data);
+        setTimeout(() => this.onmessage?.({ data: copy }));
+      };
       const script = inside.document.createElement("script");
       script.src = url;
       this.ready = new Promise((resolve) => script.addEventListener("load", resolve));
@@ -14,7 +17,8 @@ if (location.protocol === "file:")
       inside.document.body.append(script);
     }
     postMessage(data) {
-      this.ready.then(() => this.frame.contentWindow?.onmessage({ data }));
+      const copy = structuredClone(data);
+      this.ready.then(() => this.frame.contentWindow?.onmessage({ data: copy }));
     }
     terminate() {
       this.frame.remove();
