@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -10,7 +12,7 @@ import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
@@ -88,8 +90,10 @@ class _Settings:
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        encoder = {} if self.encoder is None else {"model.encoder": self.encoder}
-        return {**base, "settings": given | encoder | parse_assignments(self.set)}
+        said = parse_assignments(self.set)
+        if self.encoder is not None and said.setdefault("model.encoder", self.encoder) != self.encoder:
+            raise UserError("--encoder and --set model.encoder name two encoders; give one of them")
+        return {**base, "settings": given | said}
 
 
 @dataclass
@@ -140,9 +144,8 @@ class _Run(_Settings):
         from gplasc.learning.distributed import joined
         from gplasc.running import check_device
 
+        _check_threads(self.threads)
         if self.threads is not None:
-            if self.threads < 1:
-                raise UserError(f"--threads is {self.threads}; give 1 or more, or leave it out for all cores")
             torch.set_num_threads(self.threads)
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
@@ -489,6 +492,7 @@ class _Tune(_Settings):
         from gplasc.tune.space import given_space, published_space
         from gplasc.tune.study import Search
 
+        _check_threads(self.threads)
         search = Search(
             self.arguments(),
             given_space(self.space) if self.space else published_space(self.resolve().config),
@@ -619,14 +623,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"gplasc {gplasc.__version__}")
         sys.exit(0)
     try:
-        _refuse_repetitions(words)
-        command = tyro.cli(
-            _Command,
-            prog="gplasc",
-            description="Class-incremental learning with contrastive and replay methods, and GPLASC for all of them.",
-            args=words,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        command = _parse(words)
         code = (
             _launch(command, words) if isinstance(command, _Run) and command.devices != 1 else command.main()
         )
@@ -650,6 +647,28 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _parse(words: list[str]) -> Any:
+    """Return the command that the words ask for."""
+    _refuse_repetitions(words)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                _Command,
+                prog="gplasc",
+                description="Class-incremental learning with contrastive and replay methods; GPLASC for all of them.",
+                args=words,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as end:
+        if end.code != 2:
+            raise
+    from gplasc.cli_refusals import explain, flatten_box
+
+    commands = {name.name: command for command, name in map(get_args, get_args(_Command))}
+    raise UserError(explain(words, commands) or flatten_box(said.getvalue()))
+
+
 def _launch(command: _Run, words: list[str]) -> int:
     """Start the processes of a run, or do the share of one of them."""
     from gplasc.learning.distributed import launched
@@ -663,9 +682,15 @@ def _launch(command: _Run, words: list[str]) -> int:
 def _refuse_repetitions(words: list[str]) -> None:
     """Refuse an option that is given twice: the parser would silently drop the first."""
     names = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
+    names += ["--out" for word in words if word.partition("=")[0] == "-o"]
     for name in names:
         if names.count(name) > 1 and name not in ("--plugin", "--set"):
             raise UserError(f"{name} is given {names.count(name)} times; give it once")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads is {threads}; give 1 or more, or leave it out")
 
 
 def _save_trace() -> str:

@@ -286,7 +286,9 @@ class GPLASC(nn.Module):
             if previous_features is None and past_tasks is None:
                 past_features = None
         if past_features is None and (previous_features is not None or past_tasks is not None):
-            raise ValueError("previous_features and past_tasks belong together with past_features: pass that too.")
+            raise ValueError(
+                "previous_features and past_tasks belong together with past_features: pass that too."
+            )
         if past_features is not None and previous_features is None and past_tasks is None:
             raise ValueError("past_features and previous_features belong together: pass both or neither.")
         if num_classes is not None:

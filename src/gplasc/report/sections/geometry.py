@@ -203,7 +203,7 @@ def _center_sphere(record: dict[str, Any], name: str) -> SpherePanel | None:
     else:
         exact = f"with {share:.1%} of their spread; regions may overlap here that are apart in all dimensions"
     seed = record["settings"].get("seed", 0)
-    mean = gram[~numpy.eye(len(gram), dtype=bool)].mean()
+    mean = gram[numpy.triu_indices(len(gram), 1)].mean()
     return SpherePanel(
         f"Task regions of {name}, seed {seed}",
         f"Three dimensions hold the {len(points)} task centers {exact}. Each region is the cap whose angle is that of "
