@@ -15,6 +15,8 @@ from gplasc.files import write_atomic
 
 _DIGEST = hashlib.sha256().digest_size
 _KEPT = 2
+CHECKPOINTS = "checkpoint-*.pt"
+"""The names of checkpoint files; they sort by age."""
 
 
 def save(folder: Path, number: int, state: dict[str, Any]) -> Path:
@@ -71,4 +73,4 @@ def read_state(path: Path) -> dict[str, Any] | None:
 
 
 def _all(folder: Path) -> list[Path]:
-    return sorted(folder.glob("checkpoint-*.pt"))
+    return sorted(folder.glob(CHECKPOINTS))
