@@ -141,33 +141,15 @@ class Mine(ER):
     """Replay."""
 '''
 
-PLUGIN = '''
-import time
-from pathlib import Path
-
-import gplasc
-
-
-class Slow(gplasc.Plugin):
-    """Short features. From the second task on each step takes a second while the file `hold` exists."""
-
-    def loss(self, own, outs, mine, my_outs, ctx):
-        if ctx.task.index and Path("HOLD").exists():
-            time.sleep(1)
-        return {"length": 0.001 * sum(out.features.square().sum(1).mean() for out in outs)}
-'''
-
 
 class User:
     """A user's own files, in a folder that is no package, and the sweep that needs them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, write_slow_plugin) -> None:
         self.hold = folder / "hold"
-        self.method, self.plugin = folder / "mine.py", folder / "slow.py"
-
-    def write(self) -> None:
+        self.method = folder / "mine.py"
         self.method.write_text(METHOD)
-        self.plugin.write_text(PLUGIN.replace("HOLD", str(self.hold)))
+        self.plugin = write_slow_plugin(folder / "slow.py", self.hold)
 
     def sweep(self, out: Path, *more: str) -> list[str]:
         words = ["sweep", "--stream", STREAM, "--buffer", "9", "--scale", "smoke", "--threads", "1"]
@@ -183,19 +165,16 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def user(folder):
-    found = User(folder)
-    found.write()
+def user(folder, write_slow_plugin):
+    found = User(folder, write_slow_plugin)
     yield found
     found.hold.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
-def local(folder):
+def local(folder, write_slow_plugin):
     """The same sweep by a process of this machine."""
-    found = User(folder)
-    found.write()
-    assert run(found.sweep(folder / "local", "--workers", "1")) == 0
+    assert run(User(folder, write_slow_plugin).sweep(folder / "local", "--workers", "1")) == 0
     return folder / "local"
 
 
