@@ -203,6 +203,8 @@ class Learner:
             ctx.pool = Pool([*(other.train for other in past), task.train])
         else:
             ctx.pool = Pool([task.train], None if self.method.pool == "current" else ctx.memory)
+        if ctx.processes.size == 1:  # several processes move their shares of each batch
+            ctx.pool.keep_on(ctx.device)
 
     def _begin(self) -> None:
         for component in self.components:
