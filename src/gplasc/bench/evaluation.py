@@ -21,14 +21,17 @@ from gplasc.streams import Stream, open_stream
 
 
 def measure_evaluation(quick: bool) -> list[Figure]:
-    """Measure a shortened run with the settings of Seq-CIFAR-10 at cpu scale, on synthetic images of that size."""
+    """Measure a shortened run with the settings of Seq-CIFAR-10 at cpu scale, on synthetic images of that size.
+
+    It has a quarter of the images, test images and buffer: the shares are those of the whole run.
+    """
     learner, stream, clock = _run(quick)
-    return [*_probes(learner, stream, 1 if quick else 3), *_share(learner, clock)]
+    return [*_probes(learner, stream, 1 if quick else 2), *_share(learner, clock)]
 
 
 def _run(quick: bool) -> tuple[Learner, Stream, PhaseClock]:
-    """Learn five tasks, one epoch each, with 400 training and 1000 test images a class."""
-    images, tests, pixels = (8, 4, 8) if quick else (400, 1000, 32)
+    """Learn five tasks, one epoch each, with 100 training and 250 test images a class."""
+    images, tests, pixels = (8, 4, 8) if quick else (100, 250, 32)
     name = f"synthetic:tasks=5,classes=2,size={pixels},channels=3,train={images},test={tests}"
     kept = resolve("seq-cifar10", "co2l", ("gplasc",), scale="cpu").config
     settings = {
@@ -46,7 +49,9 @@ def _run(quick: bool) -> tuple[Learner, Stream, PhaseClock]:
         "probe.batch": kept.probe.batch,
         "probe.milestones": kept.probe.milestones,
     }
-    config = resolve(name, "co2l", ("gplasc",), buffer=kept.buffer, scale="cpu", settings=settings).config
+    config = resolve(
+        name, "co2l", ("gplasc",), buffer=kept.buffer // 4, scale="cpu", settings=settings
+    ).config
     clock, stream = PhaseClock(), open_stream(name)
     learner = build_learner(config, stream, callbacks=[clock])
     learner.learn(stream)
@@ -66,7 +71,7 @@ def _probes(learner: Learner, stream: Stream, seeds: int) -> list[Figure]:
     """Train both kinds of probe on the samples of all tasks, alternately, and compare time and accuracy."""
     ctx = learner.ctx
     mixed = torch.Generator().manual_seed(0)
-    some = [task.train.take(torch.randperm(len(task.train), generator=mixed)[:200]) for task in stream]
+    some = [task.train.take(torch.randperm(len(task.train), generator=mixed)[:40]) for task in stream]
     ctx.pool = Pool(some)
     features = torch.cat([ctx.features(task.test) for task in stream])
     y = torch.cat([task.test.y for task in stream])

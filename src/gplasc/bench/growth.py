@@ -84,18 +84,18 @@ def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _Stream:
         "model.encoder": "small",
         "model.width": 8,
         "model.features": "signed",
-        "train.batch": 16,
-        "train.epochs": 4,
-        "train.first_epochs": 4,
+        "train.batch": 32,
+        "train.epochs": 2,
+        "train.first_epochs": 2,
         "data.images_per_class": None,
         "data.test_images_per_class": None,
     }
     if method == "co2l":
         settings |= {"probe.epochs": 5, "probe.views": 2, "probe.mode": "cached", "train.warmup_epochs": 0}
-    stream = f"synthetic:tasks={tasks},classes=2,size=8,channels=1,train=16,test=8"
+    stream = f"synthetic:tasks={tasks},classes=2,size=8,channels=1,train=8,test=8"
     with tempfile.TemporaryDirectory() as name:
         clock = _TaskClock(Path(name))
-        resolved = resolve(stream, method, plugins, buffer=100, scale="smoke", settings=settings)
+        resolved = resolve(stream, method, plugins, buffer=50, scale="smoke", settings=settings)
         result = execute(
             resolved, out=Path(name), device="cpu", callbacks=[clock], display=display(quiet=True)
         )
@@ -170,7 +170,7 @@ def _curve(chart: str, name: str, label: str, x: Sequence[float], y: Sequence[fl
 
 def _steps(quick: bool) -> list[Figure]:
     """Steps with ten times the classes of a task, and with ten times the memory."""
-    size, rows = (StepSize(4, 8, 2, 8), 20) if quick else (StepSize(16, 64, 10), 500)
+    size, rows = (StepSize(4, 8, 2, 8), 20) if quick else (StepSize(16, 32, 5), 500)
     found = []
     for method, plugins in _CONTENDERS:
         title = "+".join((method, *plugins))

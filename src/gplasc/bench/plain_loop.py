@@ -22,7 +22,7 @@ _MEAN, _STD = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.15)
 
 def measure_loop(quick: bool) -> list[Figure]:
     """Measure epochs of Co2L + GPLASC against the same computation, written in the straightforward way."""
-    size = StepSize(4, 8, 2, 8) if quick else StepSize(16, 64, 6)
+    size = StepSize(4, 8, 2, 8) if quick else StepSize(16, 32, 4)
     ours = learner_in_second_task("co2l", ("gplasc",), size)
     plain = PlainLoop(learner_in_second_task("co2l", ("gplasc",), size), seed=0)
 

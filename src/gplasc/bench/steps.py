@@ -23,7 +23,6 @@ from gplasc.streams import open_stream
 
 FULL_WIDTH = 64
 SAVE_EVERY = 60.0  # seconds, the default of `gplasc run`
-_LOG_STEPS = 20  # between two logs
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class StepSize:
 
 def step_sizes(quick: bool) -> tuple[StepSize, ...]:
     """Return full width and width 16, or something tiny."""
-    return (StepSize(4, 8, 2, 8),) if quick else (StepSize(FULL_WIDTH, 32, 5), StepSize(16, 64, 12))
+    return (StepSize(4, 8, 2, 8),) if quick else (StepSize(FULL_WIDTH, 16, 3), StepSize(16, 32, 7))
 
 
 def measure_overhead(quick: bool) -> list[Figure]:
@@ -97,7 +96,7 @@ def measure_efficiency(quick: bool) -> list[Figure]:
     found = []
     for size in step_sizes(quick):
         bar = 0.95 if size.width == FULL_WIDTH else 0.90
-        value = _efficiency(size, 2 if quick else _LOG_STEPS)
+        value = _efficiency(size, 2 * size.rounds)
         found.append(
             Figure("efficiency", f"bare encoder / supcon step, width {size.width}", value, bar, "least")
         )

@@ -21,7 +21,8 @@ from gplasc.random import Generators
 from gplasc.streams import Samples, Task
 from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
 
-_FORWARD_ROWS = 512
+FORWARD_ROWS = 512
+"""Rows of a forward pass outside training."""
 
 
 class Context:
@@ -221,7 +222,7 @@ class Context:
         generator: torch.Generator | None = None,
     ) -> Iterator[Outputs]:
         """Yield the frozen network's outputs on samples, a few hundred rows at a time."""
-        for index in torch.arange(len(samples)).split(_FORWARD_ROWS):
+        for index in torch.arange(len(samples)).split(FORWARD_ROWS):
             self.progress("features", int(index[0]) / len(samples))
             yield self.embed_rows(samples.take(index).x, augmentation, generator=generator)
 
