@@ -38,6 +38,7 @@ PARSED_ONLY = {
     "tuning.md",
     "devices.md",
     "reliability.md",
+    "performance.md",
 }
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4"
 

@@ -170,7 +170,7 @@ def _curve(chart: str, name: str, label: str, x: Sequence[float], y: Sequence[fl
 
 def _steps(quick: bool) -> list[Figure]:
     """Steps with ten times the classes of a task, and with ten times the memory."""
-    size, rows = (StepSize(4, 8, 2, 8), 20) if quick else (StepSize(16, 32, 5), 500)
+    size, rows = (StepSize(4, 8, 2, 8), 20) if quick else (StepSize(16, 16, 4), 200)
     found = []
     for method, plugins in _CONTENDERS:
         title = "+".join((method, *plugins))

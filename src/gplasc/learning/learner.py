@@ -427,7 +427,7 @@ class Learner:
         )  # last: what was built above has drawn from the generators
         results = state["results"]
         means = results["means_when_learned"]
-        if isinstance(means, list):  # written by version 0.2
+        if isinstance(means, list):  # written before results were text
             results = {**results, **{name: json.dumps(results[name]) for name in _RESULTS}}
         else:
             means = [rows.clone() for rows in means.split(results["means_rows"])]
