@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -10,7 +12,7 @@ import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 _Names = UseAppendAction[tuple[str, ...]]
 _DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
+_FAIR = (
+    "streams", "buffers", "plugins", "trials", "tune_seeds", "validation", "search_seed", "space", "set",
+    "temperatures", "overlap", "summary",
+)  # fmt: skip
 _INTERRUPTED = "interrupted and saved; run the same command again to continue"
 
 
@@ -84,8 +90,10 @@ class _Settings:
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        encoder = {} if self.encoder is None else {"model.encoder": self.encoder}
-        return {**base, "settings": given | encoder | parse_assignments(self.set)}
+        said = parse_assignments(self.set)
+        if self.encoder is not None and said.setdefault("model.encoder", self.encoder) != self.encoder:
+            raise UserError("--encoder and --set model.encoder name two encoders; give one of them")
+        return {**base, "settings": given | said}
 
 
 @dataclass
@@ -136,9 +144,8 @@ class _Run(_Settings):
         from gplasc.learning.distributed import joined
         from gplasc.running import check_device
 
+        _check_threads(self.threads)
         if self.threads is not None:
-            if self.threads < 1:
-                raise UserError(f"--threads is {self.threads}; give 1 or more, or leave it out for all cores")
             torch.set_num_threads(self.threads)
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
@@ -308,11 +315,44 @@ class _Reproduce(_Many):
     """Methods to keep, each with and without plug-ins."""
     on: str | None = None
     """With --dry-run: a device to plan for, for example rtx3090, in place of this machine; needs no data."""
+    fair: bool = False
+    """Tune every row with the same number of trials on a validation split, then compare on test; see the options below.
+    --methods may then name any method, and the default of --seeds is 0 1 2 3 4."""
+    streams: tuple[str, ...] = ()
+    """Fair: any streams in place of those of the experiment."""
+    buffers: tuple[int, ...] = ()
+    """Fair: sizes of the memory; default: those of the experiment, or of the preset for a stream that it lacks."""
+    plugins: tuple[str, ...] = ()
+    """Fair: plug-ins (or paths of Python files), each with every method; default: those of the experiment."""
+    trials: int = 12
+    """Fair: settings that are tried for each row, that of the preset first."""
+    tune_seeds: tuple[int, ...] = (1000,)
+    """Fair: seeds of the trials."""
+    validation: float = 0.2
+    """Fair: share of the training samples that trials are evaluated on."""
+    search_seed: int = 0
+    """Fair: seed of the list of trials."""
+    space: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE,...")] = ()
+    """Fair: values to search in place of the default, for example temperature=0.1,0.5 train.lr=x0.5,x1,x2 (times the
+    preset)."""
+    set: Annotated[_Names, arg(metavar="NAME=VALUE")] = ()
+    """Fair: a setting of all rows, which is then not searched; may be repeated."""
+    temperatures: tuple[float, ...] = (0.5, 0.1)
+    """Fair: temperatures of the table temperature x plug-in; without a value there is no such table."""
+    overlap: bool = False
+    """Fair: measure the overlap of tasks."""
+    summary: Path | None = None
+    """Fair: a JSON file for the result."""
 
     def main(self) -> int:
         """Run the command."""
         from gplasc.experiments import is_grid, run_experiment
 
+        if self.fair:
+            return self._fair()
+        given = [name for name in _FAIR if getattr(self, name) != getattr(_Reproduce, name)]
+        if given:
+            raise UserError(f"--{given[0].replace('_', '-')} belongs to a fair comparison; add --fair")
         if self.on is not None and not self.dry_run:
             raise UserError("--on plans for a device and computes nothing; add --dry-run")
         if self.name == "all" and self.on is not None:
@@ -339,6 +379,38 @@ class _Reproduce(_Many):
             return 0
         try:
             done = reproduce(self.name, **grid, overview=open_overview(self.quiet))
+        except Interrupted:
+            print(_INTERRUPTED, file=sys.stderr)
+            return 130
+        return 1 if done.failed else 0
+
+    def _fair(self) -> int:
+        from gplasc.errors import Interrupted
+        from gplasc.experiments import is_grid
+        from gplasc.experiments.fair.compare import compare_fairly, preview_fair
+        from gplasc.experiments.fair.plan import Protocol
+        from gplasc.sweep.overview import open_overview
+
+        if self.on is not None and not self.dry_run:
+            raise UserError("--on plans for a device and computes nothing; add --dry-run")
+        if not is_grid(self.name):
+            raise UserError(f"{self.name} is one computation without rows to compare; leave out --fair")
+        names = ("scale", "methods", "only", *_FAIR)
+        given = {n: getattr(self, n) for n in names if n in Protocol.model_fields}
+        protocol = Protocol(experiment=self.name, **given, **({"seeds": self.seeds} if self.seeds else {}))
+        place: dict[str, Any] = {name: getattr(self, name) for name in ("out", "data_dir", "device")}
+        place["engine"] = self.chosen_engine()
+        if self.dry_run:
+            print(preview_fair(protocol, **place, on=self.on))
+            return 0
+        try:
+            done = compare_fairly(
+                protocol,
+                **place,
+                overlap=self.overlap,
+                summary_file=self.summary,
+                overview=open_overview(self.quiet),
+            )
         except Interrupted:
             print(_INTERRUPTED, file=sys.stderr)
             return 130
@@ -420,6 +492,7 @@ class _Tune(_Settings):
         from gplasc.tune.space import given_space, published_space
         from gplasc.tune.study import Search
 
+        _check_threads(self.threads)
         search = Search(
             self.arguments(),
             given_space(self.space) if self.space else published_space(self.resolve().config),
@@ -577,14 +650,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"gplasc {gplasc.__version__}")
         sys.exit(0)
     try:
-        _refuse_repetitions(words)
-        command = tyro.cli(
-            _Command,
-            prog="gplasc",
-            description="Class-incremental learning with contrastive and replay methods, and GPLASC for all of them.",
-            args=words,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        command = _parse(words)
         code = (
             _launch(command, words) if isinstance(command, _Run) and command.devices != 1 else command.main()
         )
@@ -608,6 +674,28 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _parse(words: list[str]) -> Any:
+    """Return the command that the words ask for."""
+    _refuse_repetitions(words)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                _Command,
+                prog="gplasc",
+                description="Class-incremental learning with contrastive and replay methods; GPLASC for all of them.",
+                args=words,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as end:
+        if end.code != 2:
+            raise
+    from gplasc.cli_refusals import explain, flatten_box
+
+    commands = {name.name: command for command, name in map(get_args, get_args(_Command))}
+    raise UserError(explain(words, commands) or flatten_box(said.getvalue()))
+
+
 def _launch(command: _Run, words: list[str]) -> int:
     """Start the processes of a run, or do the share of one of them."""
     from gplasc.learning.distributed import launched
@@ -621,9 +709,15 @@ def _launch(command: _Run, words: list[str]) -> int:
 def _refuse_repetitions(words: list[str]) -> None:
     """Refuse an option that is given twice: the parser would silently drop the first."""
     names = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
+    names += ["--out" for word in words if word.partition("=")[0] == "-o"]
     for name in names:
         if names.count(name) > 1 and name not in ("--plugin", "--set"):
             raise UserError(f"{name} is given {names.count(name)} times; give it once")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads is {threads}; give 1 or more, or leave it out")
 
 
 def _save_trace() -> str:

@@ -431,18 +431,10 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
         changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
         if not changed:
             learner.load_state_dict(state["learner"])
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        RuntimeError,
-        AssertionError,
-    ) as error:
-        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    except checkpoints.MISFIT as error:
         raise UserError(
-            f"the checkpoint of the run in {folder} does not fit its settings ({reason}); start over with --restart"
+            f"the checkpoint of the run in {folder} does not fit its settings ({checkpoints.misfit(error)}); "
+            "start over with --restart"
         ) from error
     if changed:
         raise UserError(

@@ -173,7 +173,7 @@ def test_killed_twenty_times_and_continued_equals_uninterrupted(options, folder,
     def finish(state: Path, month: Path) -> float:
         begun = time.monotonic()
         process = start(state, month)
-        process.join(300)
+        process.join(1800)
         assert process.exitcode == 0
         return time.monotonic() - begun
 
@@ -190,7 +190,7 @@ def test_killed_twenty_times_and_continued_equals_uninterrupted(options, folder,
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
             deaths += 1
-        process.join(60)
+        process.join(1800)
         complete = len(states.read_state(killed).records) == 2
         assert learned(killed) == (learned(whole) if complete else before)
         if complete:

@@ -13,6 +13,17 @@ import torch
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
 
+MISFIT = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+    AssertionError,
+    OverflowError,
+)
+"""What loading a state raises that is intact, but was not written by what reads it."""
 _DIGEST = hashlib.sha256().digest_size
 _KEPT = 2
 
@@ -68,6 +79,11 @@ def read_state(path: Path) -> dict[str, Any] | None:
     except Exception:  # the checksum is right, but the content was not written by `write_state`
         return None
     return state if isinstance(state, dict) else None
+
+
+def misfit(error: BaseException) -> str:
+    """Return one line about an error of `MISFIT`."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
 
 
 def _all(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.learner import Callback, Learner
 
@@ -22,6 +23,9 @@ class Checkpoint(Callback):
         every: Seconds between two checkpoints.
         every_steps: Steps between two checkpoints, in addition.
         identity: What the run is made of, kept beside the state and compared when the run resumes.
+
+    Raises:
+        UserError: If the time or the number of steps is none.
     """
 
     def __init__(
@@ -32,6 +36,10 @@ class Checkpoint(Callback):
         every_steps: int | None = None,
         identity: dict[str, str] | None = None,
     ) -> None:
+        if not every >= 0:
+            raise UserError(f"checkpoints are to be written every {every} seconds; give 0 or more")
+        if every_steps is not None and every_steps < 1:
+            raise UserError(f"checkpoints are to be written every {every_steps} steps; give 1 or more")
         self._folder = folder
         self._every = every
         self._every_steps = every_steps
