@@ -36,8 +36,10 @@ PARSED_ONLY = {
     "scale.md",
     "cluster.md",
     "tuning.md",
+    "performance.md",
     "devices.md",
     "reliability.md",
+    "performance.md",
 }
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4"
 
@@ -164,7 +166,7 @@ def test_links_lead_somewhere(page):
         if "://" in target or path in GENERATED:
             continue
         there = page.parent / path if path else page
-        if path in PARSED_ONLY and not there.exists():
+        if there.name in PARSED_ONLY and not there.exists():
             continue  # a page that is being written
         assert there.exists(), target
         if anchor and there.suffix == ".md":

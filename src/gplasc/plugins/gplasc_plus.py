@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gplasc.geometry import class_places, region
 from gplasc.learning import Context, Part
 from gplasc.losses import assignment_loss, unit_rows
-from gplasc.models import Network, Outputs
+from gplasc.models import Network, Outputs, Prototypes
 from gplasc.plugins.gplasc import GPLASCPlugin, GPLASCSettings
 
 
@@ -23,9 +23,10 @@ class GPLASCPlusSettings(GPLASCSettings):
     lambda_contrast: float = Field(
         0.0, ge=0, description="of SupCon beside a method that has no contrastive term"
     )
-    places: Literal["class", "task"] = Field(
+    places: Literal["class", "task", "trained"] = Field(
         "class",
-        description="what is assigned: a class to its place inside the task's region, or a task to its vertex",
+        description="what is assigned: a class to its place inside the task's region, or a task to its vertex; "
+        "trained: a class to a place that is trained like a weight (a control: nothing is prepared)",
     )
     lambda_assign: float = Field(1.0, ge=0, description="weight of the cross-entropy against the places")
     assign_temperature: float = Field(0.05, gt=0)
@@ -61,7 +62,15 @@ class GPLASCPlus(GPLASCPlugin):
         modules = super().modules(ctx, network)
         self._orientation = int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"]))
         self._inside: dict[tuple[int, int], Tensor] = {}
+        if self.settings.places == "trained":
+            generator = ctx.random["weights.places"]
+            modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
         return modules
+
+    def grow(self, ctx: Context, num_classes: int) -> None:
+        """Add trained places of classes that were not announced."""
+        if self.settings.places == "trained":
+            _trained(ctx).grow(num_classes, generator=ctx.random["weights.growth"])
 
     def loss(
         self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
@@ -82,7 +91,7 @@ class GPLASCPlus(GPLASCPlugin):
         if self.settings.evidence == 0 or self.settings.space != "feature":
             return predictor
         places, place_of = self._places(ctx)
-        used = places[: int(place_of.max()) + 1] / self.settings.assign_temperature
+        used = places[: int(place_of.max()) + 1].detach() / self.settings.assign_temperature
         return PlaceEvidence(predictor, used, place_of, self.settings.evidence)
 
     def _places(self, ctx: Context) -> tuple[Tensor, Tensor]:
@@ -92,11 +101,14 @@ class GPLASCPlus(GPLASCPlugin):
         if self.settings.places == "task":
             tasks = torch.arange(len(counts), device=ctx.device) % len(vertices)
             return vertices, tasks.repeat_interleave(torch.tensor(counts, device=ctx.device))
+        classes = torch.arange(sum(counts), device=ctx.device)
+        if self.settings.places == "trained":
+            return unit_rows(_trained(ctx).weight[: len(classes)]), classes
         for task, count in enumerate(counts):
             if (task, count) not in self._inside:
                 self._inside[task, count] = self._inside_region(task, count).to(vertices)
         places = [self._inside[key] for key in enumerate(counts)]
-        return torch.cat([*places, vertices[len(counts) :]]), torch.arange(sum(counts), device=ctx.device)
+        return torch.cat([*places, vertices[len(counts) :]]), classes
 
     def _inside_region(self, task: int, count: int) -> Tensor:
         """Return the places of the classes of one task; a task without a vertex of its own shares one."""
@@ -104,6 +116,12 @@ class GPLASCPlus(GPLASCPlugin):
         generator = torch.Generator().manual_seed(self._orientation + task)
         size = region(len(vertices), count, self.settings.margin, angle=angle)
         return class_places(vertices[task % len(vertices)], count, size, generator=generator)
+
+
+def _trained(ctx: Context) -> Prototypes:
+    places = ctx.modules["places"]
+    assert isinstance(places, Prototypes)
+    return places
 
 
 class PlaceEvidence(nn.Module):
