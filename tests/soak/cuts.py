@@ -73,6 +73,7 @@ def processes() -> Any:
             "gplasc.running",
             "gplasc.plugins.gplasc",
             "gplasc.streams.sources.synthetic",
+            "torch._dynamo",  # the first optimizer imports it, which takes seconds
             *components,
         ]
     )
