@@ -22,11 +22,7 @@ from torch.nn import functional as F
 
 from gplasc import GPLASC, open_stream
 
-STREAMS = {
-    "seq-digits": "seq-digits",
-    "synthetic": "synthetic:tasks=5,classes=2,size=12,channels=3,train=60,test=50",
-    "seq-fashion": "seq-fashion",
-}
+STREAMS = ("seq-digits", "seq-fashion", "seq-cifar10")
 PAPER = {"lambda_range": 1.0, "lambda_position": 1.0, "lambda_distill": 1.0}
 VARIANTS: dict[str, dict[str, object]] = {
     "default": {},
@@ -39,6 +35,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "distill only, weight 1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1.0},
 }
 FEATURES, MEMORY, BATCH = 64, 50, 32
+TEST_IMAGES_PER_CLASS = 500
 
 Tasks = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 
@@ -46,10 +43,10 @@ Tasks = list[tuple[Tensor, Tensor, Tensor, Tensor]]
 def load(name: str, images_per_class: int) -> Tasks:
     """Return training images, labels, test images and labels of each task, at most 16 px wide."""
     tasks = []
-    for task in open_stream(STREAMS[name]):
+    for task in open_stream(name):
         parts: list[Tensor] = []
-        for samples in (task.train, task.test):
-            index = torch.cat([(samples.y == c).nonzero().flatten()[:images_per_class] for c in task.classes])
+        for samples, count in ((task.train, images_per_class), (task.test, TEST_IMAGES_PER_CLASS)):
+            index = torch.cat([(samples.y == c).nonzero().flatten()[:count] for c in task.classes])
             x = samples.x[index].float() / 255
             x = F.avg_pool2d(x, 2) if x.shape[-1] > 16 else x
             parts += [(x - 0.5) / 0.3, samples.y[index]]
