@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gplasc.classifier.estimator import ContinualClassifier
 from gplasc.classifier.model import TaskRecord
-from gplasc.classifier.state import INDEX, PENDING, held, read_state, write_state
+from gplasc.classifier.state import INDEX, PENDING, delete_pending, held, read_state, write_state
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
 from gplasc.learning import Learner, checkpoints
@@ -60,11 +59,11 @@ def learn_folder(
             classifier = ContinualClassifier(**{**parameters, "device": device, "quiet": quiet})
             classifier.resolve()  # a wrong name or value is found before images are read
         if discard:
-            shutil.rmtree(pending, ignore_errors=True)
+            delete_pending(state)
         data = classifier.read(folder)
         done = classifier.tasks_ if (state / INDEX).exists() else []
         if done and done[-1].digest == data.digest:
-            shutil.rmtree(pending, ignore_errors=True)
+            delete_pending(state)
             return done[-1]
         task = {"task": len(done), "images": str(folder), "digest": data.digest, **_plain(parameters)}
         _enter(pending, task)
@@ -93,7 +92,7 @@ def _enter(pending: Path, task: Mapping[str, Any]) -> None:
         except (OSError, ValueError):
             before = {}
         if before.get("task") != task["task"]:  # it was completed, and not yet cleaned up
-            shutil.rmtree(pending)
+            delete_pending(pending.parent)
         elif before != task:
             raise UserError(
                 f"learning {before.get('images')} was cut off; give the same images and settings again to finish it, "
