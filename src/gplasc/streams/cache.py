@@ -260,7 +260,8 @@ def _to_rgb(image: Image.Image, size: int | None) -> NDArray[np.uint8]:
         image = image.convert("RGB")
     if size is not None and image.size != (size, size):
         image = image.resize((size, size), Resampling.BILINEAR)
-    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
+    # A copy even of one pixel: torch warns about arrays that cannot be written.
+    return np.array(np.asarray(image).transpose(2, 0, 1), order="C")
 
 
 def _undecodable(path: Path, reason: str) -> str:
