@@ -1,6 +1,7 @@
 import copy
 import doctest
 import io
+import json
 import math
 import warnings
 
@@ -791,3 +792,32 @@ def test_short_features_receive_the_gradient_of_features_of_norm_one():
             assert torch.allclose(gradients[norm, limited][part], one, rtol=1e-4, atol=1e-6)
         assert torch.allclose(gradients[0.01, exact][part], 100 * one, rtol=1e-3, atol=1e-4)
         assert torch.allclose(gradients[3.0, limited][part], gradients[3.0, exact][part], atol=1e-6)
+
+
+def test_the_assignment_sees_current_and_past_rows_and_is_there_only_if_asked_for():
+    criterion = GPLASC(3, 8, lambda_assign=2.0, assign_temperature=0.2, frame="simplex")
+    now, past, tasks = signed(6, 8), signed(4, 8, seed=1), torch.tensor([0, 0, 1, 0])
+    labels = torch.tensor([4, 5, 4, 5, 4, 5])
+    terms = criterion(now, labels, 2, past_features=past, past_tasks=tasks)
+    rows, all_tasks = torch.cat([now, past]), torch.cat([torch.full((6,), 2), tasks])
+    wanted = 2 * losses.assignment_loss(rows, all_tasks, criterion.vertices, temperature=0.2)
+    assert terms["assign"].item() == pytest.approx(wanted.item(), rel=1e-5)
+    assert terms["distill"].item() == 0.0
+    mask = torch.tensor([False] * 6 + [True] * 4)
+    mixed = criterion(rows, torch.cat([labels, tasks]), 2, past=mask, past_tasks=all_tasks)
+    assert mixed["assign"].item() == pytest.approx(wanted.item(), rel=1e-5)
+    alone = criterion(now, labels, 2)["assign"]
+    only = 2 * losses.assignment_loss(now, all_tasks[:6], criterion.vertices, temperature=0.2)
+    assert alone.item() == pytest.approx(only.item(), rel=1e-5)
+    assert "assign" not in GPLASC(3, 8, frame="simplex")(now, labels, 2)
+
+
+def test_a_state_of_an_older_version_without_the_assignment_loads():
+    criterion = GPLASC(3, 8, frame="simplex", lambda_assign=0.5)
+    state = criterion.state_dict()
+    settings = json.loads(bytes(state["_extra_state"].tolist()))
+    del settings["lambda_assign"], settings["assign_temperature"]
+    state["_extra_state"] = torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)
+    other = GPLASC(3, 8, frame="simplex")
+    other.load_state_dict(state)
+    assert other.lambda_assign == 0.0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gplasc.geometry import (
     Region,
+    class_places,
     nonnegative_frame,
     orthonormal_frame,
     region,
@@ -294,3 +295,19 @@ def test_frames_without_room_are_an_error():
             frame(0, 3)
         with pytest.raises(ValueError, match=r"start must have shape \(S, 3\), S <= 2"):
             frame(2, 3, start=torch.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "classes", "margin"), [(5, 2, 0.1), (5, 2, 0.5), (3, 4, 0.15), (2, 1, 0.1), (1, 3, 0.1)]
+)
+def test_class_places_form_the_simplex_of_the_region(tasks, classes, margin):
+    size = region(tasks, classes, margin)
+    vertex = simplex_etf(tasks, 9)[0]
+    places = class_places(vertex, classes, size, generator=torch.Generator().manual_seed(3))
+    assert places.norm(dim=1).tolist() == pytest.approx([1.0] * classes)
+    for a in range(classes):
+        for b in range(a):
+            # The threshold of a single task is below that of any simplex.
+            wanted = size.k if tasks > 1 else -1 / (classes - 1)
+            assert float(places[a] @ places[b]) == pytest.approx(wanted)
+    assert torch.allclose(places.mean(0), (size.center_norm if classes > 1 else 1.0) * vertex, atol=1e-9)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _Names = UseAppendAction[tuple[str, ...]]
 _DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
+_FAIR = (
+    "streams", "buffers", "plugins", "trials", "tune_seeds", "validation", "search_seed", "space", "set",
+    "temperatures", "overlap", "summary",
+)  # fmt: skip
 _INTERRUPTED = "interrupted and saved; run the same command again to continue"
 
 
@@ -308,11 +312,44 @@ class _Reproduce(_Many):
     """Methods to keep, each with and without plug-ins."""
     on: str | None = None
     """With --dry-run: a device to plan for, for example rtx3090, in place of this machine; needs no data."""
+    fair: bool = False
+    """Tune every row with the same number of trials on a validation split, then compare on test; see the options below.
+    --methods may then name any method, and the default of --seeds is 0 1 2 3 4."""
+    streams: tuple[str, ...] = ()
+    """Fair: any streams in place of those of the experiment."""
+    buffers: tuple[int, ...] = ()
+    """Fair: sizes of the memory; default: those of the experiment, or of the preset for a stream that it lacks."""
+    plugins: tuple[str, ...] = ()
+    """Fair: plug-ins (or paths of Python files), each with every method; default: those of the experiment."""
+    trials: int = 12
+    """Fair: settings that are tried for each row, that of the preset first."""
+    tune_seeds: tuple[int, ...] = (1000,)
+    """Fair: seeds of the trials."""
+    validation: float = 0.2
+    """Fair: share of the training samples that trials are evaluated on."""
+    search_seed: int = 0
+    """Fair: seed of the list of trials."""
+    space: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE,...")] = ()
+    """Fair: values to search in place of the default, for example temperature=0.1,0.5 train.lr=x0.5,x1,x2 (times the
+    preset)."""
+    set: Annotated[_Names, arg(metavar="NAME=VALUE")] = ()
+    """Fair: a setting of all rows, which is then not searched; may be repeated."""
+    temperatures: tuple[float, ...] = (0.5, 0.1)
+    """Fair: temperatures of the table temperature x plug-in; without a value there is no such table."""
+    overlap: bool = False
+    """Fair: measure the overlap of tasks."""
+    summary: Path | None = None
+    """Fair: a JSON file for the result."""
 
     def main(self) -> int:
         """Run the command."""
         from gplasc.experiments import is_grid, run_experiment
 
+        if self.fair:
+            return self._fair()
+        given = [name for name in _FAIR if getattr(self, name) != getattr(_Reproduce, name)]
+        if given:
+            raise UserError(f"--{given[0].replace('_', '-')} belongs to a fair comparison; add --fair")
         if self.on is not None and not self.dry_run:
             raise UserError("--on plans for a device and computes nothing; add --dry-run")
         if self.name == "all" and self.on is not None:
@@ -339,6 +376,38 @@ class _Reproduce(_Many):
             return 0
         try:
             done = reproduce(self.name, **grid, overview=open_overview(self.quiet))
+        except Interrupted:
+            print(_INTERRUPTED, file=sys.stderr)
+            return 130
+        return 1 if done.failed else 0
+
+    def _fair(self) -> int:
+        from gplasc.errors import Interrupted
+        from gplasc.experiments import is_grid
+        from gplasc.experiments.fair.compare import compare_fairly, preview_fair
+        from gplasc.experiments.fair.plan import Protocol
+        from gplasc.sweep.overview import open_overview
+
+        if self.on is not None and not self.dry_run:
+            raise UserError("--on plans for a device and computes nothing; add --dry-run")
+        if not is_grid(self.name):
+            raise UserError(f"{self.name} is one computation without rows to compare; leave out --fair")
+        names = ("scale", "methods", "only", *_FAIR)
+        given = {n: getattr(self, n) for n in names if n in Protocol.model_fields}
+        protocol = Protocol(experiment=self.name, **given, **({"seeds": self.seeds} if self.seeds else {}))
+        place: dict[str, Any] = {name: getattr(self, name) for name in ("out", "data_dir", "device")}
+        place["engine"] = self.chosen_engine()
+        if self.dry_run:
+            print(preview_fair(protocol, **place, on=self.on))
+            return 0
+        try:
+            done = compare_fairly(
+                protocol,
+                **place,
+                overlap=self.overlap,
+                summary_file=self.summary,
+                overview=open_overview(self.quiet),
+            )
         except Interrupted:
             print(_INTERRUPTED, file=sys.stderr)
             return 130

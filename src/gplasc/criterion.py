@@ -40,7 +40,9 @@ class GPLASC(nn.Module):
 
     - "range" keeps different classes of the current task at cosine >= k, which limits the size of the region;
     - "position" moves the center of the current task's features to the task's direction;
-    - "distill" keeps the features of past samples close to those of the previous model.
+    - "distill" keeps the features of past samples close to those of the previous model;
+    - "assign", if `lambda_assign` is above 0, classifies the task of current and past samples by the cosines with the
+      directions, see `gplasc.losses.assignment_loss`. It is not in the paper.
 
     >>> import copy, torch
     >>> from torch import nn
@@ -114,6 +116,8 @@ class GPLASC(nn.Module):
             beside cross-entropy that can cost several points of accuracy (benchmarks/criterion_safety.py).
         lambda_position: The weight of the position term.
         lambda_distill: The weight of the distillation term.
+        lambda_assign: The weight of the assignment term.
+        assign_temperature: The temperature of the assignment term.
         num_classes: The number of classes per task, one number or one per task. Default: see above.
         frame: The arrangement of the directions: "auto", "simplex", "orthonormal" or "nonnegative".
         position_target: "scaled" has the norm that fits k, so that all terms can be 0 together; "unit" is as published;
@@ -150,6 +154,8 @@ class GPLASC(nn.Module):
         lambda_range: float = 0.1,
         lambda_position: float = 0.1,
         lambda_distill: float = 0.1,
+        lambda_assign: float = 0.0,
+        assign_temperature: float = 0.05,
         num_classes: int | Sequence[int] | None = None,
         frame: Frame = "auto",
         position_target: PositionTarget = "scaled",
@@ -173,6 +179,8 @@ class GPLASC(nn.Module):
         self.lambda_range = lambda_range
         self.lambda_position = lambda_position
         self.lambda_distill = lambda_distill
+        self.lambda_assign = lambda_assign
+        self.assign_temperature = assign_temperature
         self.frame: Frame = frame
         self.position_target: PositionTarget = position_target
         self.position_dimensions: DimensionReduction = position_dimensions
@@ -185,7 +193,7 @@ class GPLASC(nn.Module):
         self.check_features = check_features
         self.limit_gradient = limit_gradient
         self.seed = seed
-        for name in ("margin", "lambda_range", "lambda_position", "lambda_distill"):
+        for name in ("margin", "lambda_range", "lambda_position", "lambda_distill", "lambda_assign"):
             if not isinstance(getattr(self, name), numbers.Real):
                 raise TypeError(f"{name} must be a number, got {getattr(self, name)!r}.")
             if not getattr(self, name) >= 0:
@@ -195,6 +203,7 @@ class GPLASC(nn.Module):
         _inputs.require_choice("position_dimensions", position_dimensions, get_args(DimensionReduction))
         _inputs.require_choice("range_form", range_form, get_args(RangeForm))
         _inputs.require_choice("range_reduction", range_reduction, get_args(RangeReduction))
+        _inputs.require_positive("assign_temperature", assign_temperature)
         _inputs.require_positive("student_temperature", student_temperature)
         _inputs.require_positive("teacher_temperature", teacher_temperature)
 
@@ -232,6 +241,7 @@ class GPLASC(nn.Module):
         past: Tensor | None = None,
         past_features: Tensor | None = None,
         previous_features: Tensor | None = None,
+        past_tasks: Tensor | None = None,
         gram: Tensor | None = None,
         normalized: bool = False,
     ) -> dict[str, Tensor]:
@@ -246,12 +256,14 @@ class GPLASC(nn.Module):
             past_features: Features of past samples, shape (M, feature_dim), instead of `past`.
             previous_features: Features of the past samples from the previous model, shape (M, feature_dim); with `past`
                 also (N, feature_dim).
+            past_tasks: The task of each past sample, integers of shape (M,), with `past` also (N,): past samples take
+                part in the assignment if it is given.
             gram: The cosines of `features` of shape (N, N), if they are known already.
             normalized: Whether all features are unit rows already.
 
         Returns:
-            {"range", "position", "distill"}, tensors of shape () multiplied by their lambda. A term without rows or
-            pairs is 0 and part of the graph.
+            {"range", "position", "distill"}, and "assign" if its weight is above 0: tensors of shape () multiplied by
+            their lambda. A term without rows or pairs is 0 and part of the graph.
 
         Raises:
             TypeError: If an argument is not a tensor of the right type.
@@ -268,10 +280,16 @@ class GPLASC(nn.Module):
                 self._check_width("previous_features", previous_features)
                 if len(previous_features) == len(past):
                     previous_features = previous_features[past]
+            if past_tasks is not None and len(past_tasks) == len(past):
+                past_tasks = past_tasks[past]
             past_features, features, labels = features[past], features[~past], labels[~past]
-            if previous_features is None:
+            if previous_features is None and past_tasks is None:
                 past_features = None
-        if (past_features is None) != (previous_features is None):
+        if past_features is None and (previous_features is not None or past_tasks is not None):
+            raise ValueError(
+                "previous_features and past_tasks belong together with past_features: pass that too."
+            )
+        if past_features is not None and previous_features is None and past_tasks is None:
             raise ValueError("past_features and previous_features belong together: pass both or neither.")
         if num_classes is not None:
             self._remember_classes(task, num_classes)
@@ -291,6 +309,8 @@ class GPLASC(nn.Module):
                 "position": self._position(z, labels, task, norm),
                 "distill": self._distill(z, past_features, previous_features, normalized),
             }
+            if self.lambda_assign > 0:
+                terms["assign"] = self._assign(z, task, past_features, past_tasks, normalized)
             if self.check_features and z.device.type != "meta":
                 self._check_features(z, past_features, previous_features)
             return terms
@@ -393,7 +413,7 @@ class GPLASC(nn.Module):
                 f"the checkpoint has feature_dim {settings['feature_dim']}, this object {self.feature_dim}."
             )
         for name in _SETTINGS:
-            setattr(self, name, settings[name])
+            setattr(self, name, settings.get(name, getattr(self, name)))  # an older state has fewer settings
 
     def extra_repr(self) -> str:
         """Return the settings that differ between users."""
@@ -402,7 +422,7 @@ class GPLASC(nn.Module):
             f"lambda_range={self.lambda_range}, lambda_position={self.lambda_position}, "
             f"lambda_distill={self.lambda_distill}, frame={self.frame!r}, "
             f"position_target={self.position_target!r}, range_form={self.range_form!r}, "
-            f"distillation={self.distillation}"
+            f"distillation={self.distillation}, lambda_assign={self.lambda_assign}"
         )
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
@@ -522,6 +542,18 @@ class GPLASC(nn.Module):
             total = total + weight * term
         return self.lambda_distill * total
 
+    def _assign(
+        self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None, normalized: bool
+    ) -> Tensor:
+        tasks = torch.full((len(z),), task, device=z.device)
+        if past is not None and past_tasks is not None:
+            self._check_width("past_features", past)
+            _inputs.require_labels(past_tasks, len(past), "past_tasks")
+            z = torch.cat([z, self._unit_rows(past, normalized)])
+            tasks = torch.cat([tasks, past_tasks.to(tasks)])
+        term = losses.assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
+        return self.lambda_assign * term
+
     def _remember_classes(self, task: int, count: int) -> None:
         known = self.class_counts[task]
         count = _integer("num_classes", count)
@@ -635,6 +667,8 @@ _SETTINGS = (
     "lambda_range",
     "lambda_position",
     "lambda_distill",
+    "lambda_assign",
+    "assign_temperature",
     "frame",
     "position_target",
     "position_dimensions",

@@ -14,6 +14,7 @@ from torch import Tensor
 
 __all__ = [
     "Region",
+    "class_places",
     "nonnegative_frame",
     "orthonormal_frame",
     "region",
@@ -239,6 +240,40 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
     half_angle = math.asin(min(1.0, radius))
     gap = max(0.0, angle - 2 * half_angle)
     return Region(k_min, k, radius, math.sqrt(max(0.0, 1 - radius_squared)), half_angle, gap)
+
+
+def class_places(
+    vertex: Tensor, num_classes: int, size: Region, *, generator: torch.Generator | None = None
+) -> Tensor:
+    """Return a place for each class of a task: a regular simplex in a random orientation around the task's vertex.
+
+    Place c is `size.center_norm * vertex + size.radius * s_c` with the vertices s_c of a simplex that is orthogonal to
+    `vertex`. So the mean of the places is the center of the region, and their pairwise cosine is `size.k`.
+
+    Args:
+        vertex: The direction of the task, a unit vector of shape (D,).
+        num_classes: The number of classes of the task.
+        size: The size of the region, from `region`.
+        generator: A CPU generator for the orientation. Default: a new one with seed 0.
+
+    Returns:
+        Unit rows of shape (num_classes, D), float64.
+
+    Raises:
+        ValueError: If `num_classes` is less than 1 or the vertex has one dimension.
+
+    >>> size = region(5, 2, 0.1)
+    >>> places = class_places(simplex_etf(5, 8)[0], 2, size)
+    >>> round(float(places[0] @ places[1]) - size.k, 6), round(float(places.mean(0).norm()) - size.center_norm, 6)
+    (0.0, 0.0)
+    """
+    vertex = vertex.detach().double().cpu()
+    if num_classes == 1:
+        return vertex.unsqueeze(0)
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    simplex = simplex_etf(num_classes, len(vertex) - 1, generator=generator)
+    around = orthonormal_frame(len(vertex), len(vertex), start=vertex.unsqueeze(0), generator=generator)[1:]
+    return size.center_norm * vertex + size.radius * simplex @ around
 
 
 def supcon_lower_bound(

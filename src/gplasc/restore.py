@@ -89,7 +89,7 @@ def restore(
     modules.eval()
     ctx = learner.ctx
     ctx.classes_per_task = list(stream.classes_per_task)
-    ctx.predictor = learner.method.predictor(ctx)
+    ctx.predictor = learner.new_predictor()
     ctx.predictor.load_state_dict(predictor)
     ctx.predictor.eval()
     return Restored(record, config, stream, learner)

@@ -10,7 +10,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.experiments import definition, run_experiment, views
 from gplasc.experiments.definition import StandIn, load_experiment, plan_runs
-from gplasc.experiments.reproduce import _identified, jobs_of, preview, reproduce
+from gplasc.experiments.reproduce import identified, jobs_of, preview, reproduce
 from gplasc.experiments.summary import Measure, scale_statement, summarize_runs
 from gplasc.experiments.tables import Footnotes, cell_lines, cell_table, stream_tables
 from gplasc.progress import Quiet
@@ -250,7 +250,7 @@ def rows_of_text(text):
 
 def test_dry_run_counts_and_estimates(small, tmp_path):
     cells = plan_runs(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
-    jobs = jobs_of(_identified(cells, None), tmp_path, None, "cpu")
+    jobs = jobs_of(identified(cells, None), tmp_path, None, "cpu")
     found = forecast(jobs)
     assert (found.total, found.complete, found.cut_off) == (4, 0, 0)
     assert found.seconds > 0

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gplasc.geometry import nonnegative_frame, orthonormal_frame, simplex_etf
-from gplasc.losses import assignment_loss
+from gplasc.losses import assignment_loss, unit_rows
 
 
 def rows(count: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -33,12 +33,17 @@ def test_it_equals_its_definition(frame, temperature):
     assert found.item() == pytest.approx(slow(rows(7, 8), tasks, vertices, temperature))
 
 
-def test_the_gradient_is_right_and_does_not_reach_the_vertices():
-    vertices, tasks = simplex_etf(3, 5).requires_grad_(), torch.tensor([0, 2, 2, 0, 0])
+def test_the_gradient_is_right():
+    vertices, tasks = simplex_etf(3, 5), torch.tensor([0, 2, 2, 0, 0])
     features = rows(5, 5).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: assignment_loss(x, tasks, vertices, temperature=0.5), features)
-    assignment_loss(features, tasks, vertices).backward()
-    assert vertices.grad is None
+
+
+def test_trained_vertices_receive_a_gradient():
+    free = rows(3, 5, seed=1).requires_grad_()
+    assignment_loss(rows(4, 5), torch.tensor([0, 1, 2, 2]), unit_rows(free)).backward()
+    assert free.grad is not None
+    assert float(free.grad.abs().sum()) > 0
 
 
 def test_repeating_the_rows_of_one_task_changes_nothing():

@@ -156,7 +156,7 @@ def test_every_parameter_gets_a_gradient() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(ValueError, match="resnet18, resnet18-imagenet, small"):
+    with pytest.raises(ValueError, match="resnet18, resnet18-fast, resnet10-fast, resnet18-imagenet, small"):
         build_encoder("resnet50")
     with pytest.raises(ValueError, match="relu, signed"):
         build_encoder("small", features="both")

@@ -148,9 +148,9 @@ def plan_runs(
         UserError: If a name is unknown, nothing is left, or a seed is negative or given twice.
     """
     check_seeds(seeds)
-    keep = _filter(experiment, tuple(only), tuple(methods))
+    keep = row_filter(experiment, tuple(only), tuple(methods))
     runs = [
-        _plan(experiment, row, stream, buffer, seed, scale)
+        plan_one(experiment, row, stream, buffer, seed, scale)
         for row in experiment.rows
         for stream in row.streams or experiment.streams
         for buffer in row.buffers or experiment.buffers or (None,)
@@ -169,9 +169,14 @@ def stand_in(stream: str) -> StandIn | None:
     return _stand_ins().get(stream)
 
 
-def _plan(
+def plan_one(
     experiment: Experiment, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale
 ) -> PlannedRun:
+    """Return one run of the experiment.
+
+    Raises:
+        UserError: If a name or a value of the row is not allowed.
+    """
     other = stand_in(stream) if scale == "smoke" else None
     settings = dict(row.settings)
     if scale == "smoke":
@@ -208,9 +213,14 @@ def _multiply(row: Row) -> list[Row]:
     ]
 
 
-def _filter(
+def row_filter(
     experiment: Experiment, only: tuple[str, ...], methods: tuple[str, ...]
 ) -> Callable[[Row, str, int | None], bool]:
+    """Return what tells whether a row with a stream and a buffer is kept; see `plan_runs` for the arguments.
+
+    Raises:
+        UserError: If a name is unknown.
+    """
     known_methods = {row.method for row in experiment.rows}
     for method in methods:
         if method not in known_methods:

@@ -53,7 +53,7 @@ def preview(
     engine = engine or Engine()
     engine.check(single=experiment.single)
     processes = engine.processes(scale, single=experiment.single)
-    runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
+    runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     jobs = jobs_of(runs, out, data_dir, device)
     found = forecast(jobs) if on is None else forecast_on(jobs, on)
     return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
@@ -100,7 +100,7 @@ def reproduce(
     experiment = load_experiment(name)
     engine = engine or Engine()
     engine.check(single=experiment.single)
-    runs = _identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
+    runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     statement = scale_statement(scale, runs)
     view = find_view(experiment.view)
     if view.draws:
@@ -144,6 +144,7 @@ def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device
     ]
 
 
-def _identified(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[PlannedRun]:
+def identified(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[PlannedRun]:
+    """Return the runs with the digest of their data, so that the run ids cover it."""
     resolved = identify_all([run.resolved for run in runs], data_dir=data_dir)
     return [replace(run, resolved=one) for run, one in zip(runs, resolved, strict=True)]

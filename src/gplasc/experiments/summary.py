@@ -8,7 +8,7 @@ from typing import Any
 
 from gplasc.config import Scale
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.experiments.definition import Experiment, PlannedRun, StandIn
+from gplasc.experiments.definition import Experiment, PlannedRun, Row, StandIn
 from gplasc.reference import Published, lookup
 from gplasc.results.aggregate import Difference, Spread, paired_difference, spread
 
@@ -92,38 +92,79 @@ def summarize_runs(experiment: Experiment, runs: Sequence[PlannedRun], values: V
         row, config = same[0].row, same[0].resolved.config
         base = groups.get((row.base, stream, buffer)) if row.base else None
         for measure in measures or default_measures(experiment):
-            ours = _by_seed(same, values, measure)
-            theirs = _by_seed(base, values, measure) if base else {}
-            published = _published(experiment, row.name, stream, buffer, measure)
-            base_published = row.base and _published(experiment, row.base, stream, buffer, measure)
-            in_time = measure.metric == "seconds"
-            entries.append(
-                Entry(
-                    row=row.name,
-                    group=row.group,
-                    value=row.value,
-                    stream=stream,
-                    buffer=buffer,
-                    measure=measure,
-                    scale=config.scale,
-                    stand_in=same[0].stand_in,
-                    spread=spread(list(ours.values())),
-                    values=ours,
-                    base=row.base if base else None,
-                    difference=paired_difference(theirs, ours) if theirs and ours else None,
-                    overhead=_overhead(ours, theirs) if in_time else None,
-                    published=published,
-                    published_overhead=(
-                        100 * (published.mean / base_published.mean - 1)
-                        if in_time and published and base_published
-                        else None
-                    ),
-                    comparable=experiment.comparable,
-                    runs=tuple(run.run_id for run in same if run.run_id in values),
-                    missing=sum(run.run_id not in values for run in same),
-                )
+            entry = make_entry(
+                experiment,
+                row,
+                measure,
+                stream=stream,
+                buffer=buffer,
+                scale=config.scale,
+                stand_in=same[0].stand_in,
+                ours=_by_seed(same, values, measure),
+                theirs=_by_seed(base, values, measure) if base else None,
+                runs=tuple(run.run_id for run in same if run.run_id in values),
+                missing=sum(run.run_id not in values for run in same),
             )
+            entries.append(entry)
     return entries
+
+
+def make_entry(
+    experiment: Experiment,
+    row: Row,
+    measure: Measure,
+    *,
+    stream: str,
+    buffer: int | None,
+    scale: Scale,
+    stand_in: StandIn | None,
+    ours: Mapping[int, float],
+    theirs: Mapping[int, float] | None,
+    runs: tuple[str, ...],
+    missing: int,
+) -> Entry:
+    """Return one cell.
+
+    Args:
+        experiment: The experiment, which says beside which published table its rows stand.
+        row: The row.
+        measure: What was measured.
+        stream: Name of the stream.
+        buffer: Buffer of the table's section.
+        scale: Scale of the runs.
+        stand_in: What took the stream's place.
+        ours: The row's values by seed.
+        theirs: Those of its base; None if the table lacks it.
+        runs: Ids of the runs.
+        missing: Seeds whose run failed.
+    """
+    published = _published(experiment, row.name, stream, buffer, measure)
+    base_published = row.base and _published(experiment, row.base, stream, buffer, measure)
+    in_time = measure.metric == "seconds"
+    return Entry(
+        row=row.name,
+        group=row.group,
+        value=row.value,
+        stream=stream,
+        buffer=buffer,
+        measure=measure,
+        scale=scale,
+        stand_in=stand_in,
+        spread=spread(list(ours.values())),
+        values=ours,
+        base=None if theirs is None else row.base,
+        difference=paired_difference(theirs, ours) if theirs and ours else None,
+        overhead=_overhead(ours, theirs or {}) if in_time else None,
+        published=published,
+        published_overhead=(
+            100 * (published.mean / base_published.mean - 1)
+            if in_time and published and base_published
+            else None
+        ),
+        comparable=experiment.comparable,
+        runs=runs,
+        missing=missing,
+    )
 
 
 def default_measures(experiment: Experiment) -> list[Measure]:

@@ -115,11 +115,9 @@ class _TaskOverlaps(View):
         for run in runs:
             if run.run_id not in records:
                 continue
-            opened = restore(run)
-            features = [opened.features(opened.evaluation_samples(task)) for task in opened.stream]
-            found = task_overlap(features, generator=torch.Generator().manual_seed(run.seed), draws=_DRAWS)
+            found = run_overlap(restore(run))
             self._found[run.row.name, run.seed] = found
-            pairs = found.value[torch.ones_like(found.value).tril(-1).bool()]
+            pairs = pairs_of(found)
             values[run.run_id] = {
                 Measure("overlap", "mean of all pairs", point="mean"): float(pairs.mean()),
                 Measure("overlap", "largest pair", point="largest"): float(pairs.max()),
@@ -159,6 +157,18 @@ class _TaskOverlaps(View):
             }
             paths += figures.heat_maps(means, errors, statement, folder)
         return paths
+
+
+def run_overlap(opened: Restored) -> TaskOverlap:
+    """Return the overlap of the tasks of a finished run, measured with the samples that it was evaluated on."""
+    features = [opened.features(opened.evaluation_samples(task)) for task in opened.stream]
+    generator = torch.Generator().manual_seed(opened.config.seed)
+    return task_overlap(features, generator=generator, draws=_DRAWS)
+
+
+def pairs_of(found: TaskOverlap) -> Tensor:
+    """Return the overlap of each pair of tasks once: (pairs,)."""
+    return found.value[torch.ones_like(found.value).tril(-1).bool()]
 
 
 class _Embeddings(View):

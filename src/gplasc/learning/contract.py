@@ -143,6 +143,14 @@ class Plugin(Component[SettingsType]):
         """
         return {}
 
+    def refine(self, predictor: nn.Module, ctx: Context) -> nn.Module:
+        """Return the predictor that is evaluated and stored: the method's own, or a module around it.
+
+        Called after `Method.end_task`. A run that is restored calls it with an untrained predictor and then loads the
+        state, so what it returns may depend on ``ctx.modules`` and ``ctx.classes_per_task`` alone.
+        """
+        return predictor
+
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the geometry of the current task should be compared with, as arguments of `diagnose`."""
         return {}

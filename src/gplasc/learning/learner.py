@@ -283,11 +283,21 @@ class Learner:
             self.method.fit_predictor(ctx.predictor, ctx)
         with self._timed("memory"):
             self.method.end_task(ctx)
+        ctx.predictor = self._refined(ctx.predictor)
         if evaluate:
             with self._timed("evaluation"):
                 self._evaluate([*past, task], ctx.predictor)
         if self.needs_previous:
             ctx.keep_previous()
+
+    def new_predictor(self) -> nn.Module:
+        """Return an untrained predictor for the classes seen; its state can be loaded into it."""
+        return self._refined(self.method.predictor(self.ctx))
+
+    def _refined(self, predictor: nn.Module) -> nn.Module:
+        for plugin in self.plugins:
+            predictor = plugin.refine(predictor, self.ctx)
+        return predictor
 
     def _check_processes(self) -> None:
         """Give all processes the same predictor, and check that weights and memory are the same."""
@@ -418,7 +428,7 @@ class Learner:
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
         if state["predictor"] is not None:
-            ctx.predictor = self.method.predictor(ctx)
+            ctx.predictor = self.new_predictor()
             ctx.predictor.load_state_dict(state["predictor"])
         ctx.random.load_state_dict(
             state["random"]

@@ -20,7 +20,7 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
     Args:
         features: Features of shape (N, D); they are normalized here.
         tasks: The task of each row, integers of shape (N,) in [0, T).
-        vertices: The prepared directions, unit rows of shape (T, D). They receive no gradient.
+        vertices: The prepared directions, unit rows of shape (T, D). They receive a gradient only if they require one.
         temperature: Divides the cosines.
 
     Returns:
@@ -52,6 +52,6 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
         z = _inputs.unit_rows(features)
         if len(z) == 0:
             return z.sum()
-        per_row = F.cross_entropy(z @ vertices.detach().to(z).T / temperature, tasks.long(), reduction="none")
+        per_row = F.cross_entropy(z @ vertices.to(z).T / temperature, tasks.long(), reduction="none")
         weight = 1 / class_sizes(tasks).to(z.dtype)  # their sum is the number of tasks present
         return weight @ per_row / weight.sum()

@@ -1,8 +1,8 @@
-"""ResNet-18 without a classifier, with a CIFAR stem for small images or an ImageNet stem for 224 px."""
+"""ResNet-18 without a classifier: a CIFAR stem for small images, a fast one with stride 2, one for 224 px."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gplasc.models.encoder import Encoder, Features, check_encoder_settings
 from gplasc.models.initialize import Initialization, initialize
 
-Stem = Literal["cifar", "imagenet"]
+Stem = Literal["cifar", "fast", "imagenet"]
 
 
 class _Shortcut(nn.Conv2d):
@@ -65,6 +65,7 @@ class ResNet18(Encoder):
         *,
         width: int = 64,
         stem: Stem = "cifar",
+        blocks_per_stage: int = 2,
         features: Features = "relu",
         in_channels: int = 3,
         generator: torch.Generator | None = None,
@@ -72,13 +73,16 @@ class ResNet18(Encoder):
     ) -> None:
         super().__init__()
         check_encoder_settings(width=width, in_channels=in_channels, features=features)
-        if stem not in ("cifar", "imagenet"):
-            raise ValueError(f"stem is {stem!r}; allowed are 'cifar' (3x3, stride 1) and 'imagenet' (7x7)")
+        if stem not in get_args(Stem):
+            raise ValueError(
+                f"stem is {stem!r}; allowed are 'cifar' (3x3, stride 1), 'fast' (3x3, stride 2) and 'imagenet' (7x7)"
+            )
         self.in_channels = in_channels
         self.feature_dim = 8 * width
-        if stem == "cifar":
+        if stem != "imagenet":
+            stride = 2 if stem == "fast" else 1
             self.stem = nn.Sequential(
-                nn.Conv2d(in_channels, width, 3, padding=1, bias=False),
+                nn.Conv2d(in_channels, width, 3, stride, padding=1, bias=False),
                 nn.BatchNorm2d(width),
                 nn.ReLU(inplace=True),
             )
@@ -93,8 +97,8 @@ class ResNet18(Encoder):
         channels_in = width
         for stage in range(4):
             channels = width * 2**stage
-            for block in range(2):
-                last = stage == 3 and block == 1
+            for block in range(blocks_per_stage):
+                last = stage == 3 and block == blocks_per_stage - 1
                 blocks.append(
                     _BasicBlock(
                         channels_in,
@@ -118,6 +122,7 @@ def resnet18(
     *,
     width: int = 64,
     stem: Stem = "cifar",
+    blocks_per_stage: int = 2,
     features: Features = "relu",
     in_channels: int = 3,
     generator: torch.Generator | None = None,
@@ -127,7 +132,9 @@ def resnet18(
 
     Args:
         width: The number of channels of the first stage.
-        stem: "cifar" (3x3, stride 1, no pooling) or "imagenet" (7x7, stride 2, max pooling, for 224 px).
+        stem: "cifar" (3x3, stride 1, no pooling), "fast" (3x3, stride 2: a quarter of the arithmetic) or "imagenet"
+            (7x7, stride 2, max pooling, for 224 px).
+        blocks_per_stage: The number of blocks in each of the four stages; with 1 it is a ResNet-10.
         features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU, so that
             cosines between features can be negative).
         in_channels: The number of channels of the images.
@@ -146,6 +153,7 @@ def resnet18(
     return ResNet18(
         width=width,
         stem=stem,
+        blocks_per_stage=blocks_per_stage,
         features=features,
         in_channels=in_channels,
         generator=generator,

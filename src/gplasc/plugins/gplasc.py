@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator
@@ -77,7 +77,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     """Adds range, position and distillation; beside a method without a contrastive term also SupCon on two views."""
 
     Settings = GPLASCSettings
-    DEVIATIONS = (
+    DEVIATIONS: ClassVar[tuple[str, ...]] = (
         "the contrastive term stands once in the sum: the paper's formula counts it twice",
         "the method's own distillation (IRD, PRD) is kept, as in the paper's algorithm; its formula leaves it out",
         "range is a mean over pairs, position a squared norm, distillation a mean over the batch's past rows: the "
@@ -102,8 +102,9 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     @property
     def heads(self) -> frozenset[Head]:
-        """The projection head: SupCon needs it beside any method."""
-        return frozenset({"projection"})
+        """The projection head, if a term is computed on projections."""
+        wanted = self.settings.lambda_contrast > 0 or self.settings.space == "projection"
+        return frozenset({"projection"} if wanted else ())
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
@@ -159,7 +160,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         generator = ctx.random["gplasc"]
         more = []
         rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
-        if not self._contrastive(ctx) and len(rows):
+        if not self._contrastive(ctx) and self._shapes_current() and len(rows):
             x, y = batch.x[rows], batch.y[rows]
             more.append(ctx.part(x, y, views=2, augmentation="contrastive", generator=generator))
         if self._brings_memory(ctx):
@@ -240,6 +241,11 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def _contrastive(self, ctx: Context) -> bool:
         return "projection" in ctx.method.heads
+
+    def _shapes_current(self) -> bool:
+        """Whether a term is computed on current rows."""
+        settings = self.settings
+        return max(settings.lambda_contrast, settings.lambda_range, settings.lambda_position) > 0
 
     def _brings_memory(self, ctx: Context) -> bool:
         wanted = self.settings.memory_rows

@@ -323,6 +323,8 @@ def _is_matrix(matrix: Any) -> bool:
 def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     """Read every record in or below the folders; one that cannot be used does not stop the others.
 
+    Runs that were evaluated on a validation split are left out if there are others.
+
     Returns:
         The records, each run once, and a sentence for every file that was skipped.
     """
@@ -335,7 +337,17 @@ def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]
             skipped.append(str(error))
         else:
             found.append(record)
+    on_test = [record for record in found if not _is_trial(record)]
+    if on_test and len(on_test) < len(found):
+        skipped.append(f"{len(found) - len(on_test)} runs that were evaluated on a validation split")
+        found = on_test
     return found, skipped
+
+
+def _is_trial(record: Mapping[str, Any]) -> bool:
+    """Whether a run was evaluated on a validation split, so that its numbers stand beside none of the test split."""
+    data = record["settings"].get("data")
+    return isinstance(data, Mapping) and data.get("evaluate_on") == "validation"
 
 
 def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:

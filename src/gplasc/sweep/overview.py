@@ -57,7 +57,11 @@ class Overview:
         self._states[result.job.run_id] = result.state
         begun = result.state != "interrupted" or result.seconds > 0
         # A run that was complete at the start is not announced; one that was waited for is, once.
-        if begun and not (result.state == "already" and not waited) and not (result.state == "busy" and waited):
+        if (
+            begun
+            and not (result.state == "already" and not waited)
+            and not (result.state == "busy" and waited)
+        ):
             self._announce(result)
 
     def _announce(self, result: JobResult) -> None:

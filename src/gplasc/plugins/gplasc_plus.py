@@ -1,0 +1,151 @@
+"""GPLASC+: the prepared places on the sphere as a fixed classifier of current and remembered samples."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from gplasc.geometry import class_places, region
+from gplasc.learning import Context, Part
+from gplasc.losses import assignment_loss, unit_rows
+from gplasc.models import Network, Outputs, Prototypes
+from gplasc.plugins.gplasc import GPLASCPlugin, GPLASCSettings
+
+
+class GPLASCPlusSettings(GPLASCSettings):
+    """Settings of the plug-in: those of GPLASC with range, position and its own SupCon off, and the assignment."""
+
+    lambda_range: float = Field(0.0, ge=0)
+    lambda_position: float = Field(0.0, ge=0)
+    lambda_contrast: float = Field(
+        0.0, ge=0, description="of SupCon beside a method that has no contrastive term"
+    )
+    places: Literal["class", "task", "trained"] = Field(
+        "class",
+        description="what is assigned: a class to its place inside the task's region, or a task to its vertex; "
+        "trained: a class to a place that is trained like a weight (a control: nothing is prepared)",
+    )
+    lambda_assign: float = Field(1.0, ge=0, description="weight of the cross-entropy against the places")
+    assign_temperature: float = Field(0.05, gt=0)
+    evidence: float = Field(
+        1.0,
+        ge=0,
+        description="weight, at prediction, of the log-probability of a place; 0 leaves the predictor alone",
+    )
+
+
+class GPLASCPlus(GPLASCPlugin):
+    """Adds an assignment of all rows to prepared places, and the distillation of GPLASC.
+
+    A task has a vertex of the frame; its classes have places around it, see `gplasc.geometry.class_places`. The
+    assignment is the cross-entropy of unit features against the places of all classes seen and the vertices of the
+    tasks to come, which stay free. It is a mean over classes of means over rows, so that the few rows of a past class
+    count as much as those of a new one. At prediction, the log-probability of a class's place is added to its score.
+    """
+
+    Settings = GPLASCPlusSettings
+    DEVIATIONS = (
+        "not in the paper: range and position are replaced by a cross-entropy against fixed places, in which the "
+        "remembered samples take part; both can be switched on beside it",
+        "places='class': the classes of a task have fixed places too, where the optimum of the theorem puts them; the "
+        "paper prepares the centers of the tasks alone",
+        "evidence: at prediction the log-probability of a class's place is added to the score of the method's "
+        "predictor; the paper predicts with the predictor alone",
+    )
+    settings: GPLASCPlusSettings
+
+    def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
+        """Prepare the regions, and the orientation of the classes inside them."""
+        modules = super().modules(ctx, network)
+        self._orientation = int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"]))
+        self._inside: dict[tuple[int, int], Tensor] = {}
+        if self.settings.places == "trained":
+            generator = ctx.random["weights.places"]
+            modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
+        return modules
+
+    def grow(self, ctx: Context, num_classes: int) -> None:
+        """Add trained places of classes that were not announced."""
+        if self.settings.places == "trained":
+            _trained(ctx).grow(num_classes, generator=ctx.random["weights.growth"])
+
+    def loss(
+        self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
+    ) -> dict[str, Tensor]:
+        """Return the assignment of all rows beside the terms of GPLASC."""
+        terms = super().loss(own, outs, mine, my_outs, ctx)
+        if self.settings.lambda_assign > 0:
+            places, place_of = self._places(ctx)
+            rows = torch.cat([self._space(out) for out in (*outs, *my_outs)])
+            labels = torch.cat([part.y for part in (*own, *mine)])
+            terms["assign"] = self.settings.lambda_assign * assignment_loss(
+                rows, place_of[labels], places, temperature=self.settings.assign_temperature
+            )
+        return terms
+
+    def refine(self, predictor: nn.Module, ctx: Context) -> nn.Module:
+        """Return the method's predictor with the evidence of the places added to its scores."""
+        if self.settings.evidence == 0 or self.settings.space != "feature":
+            return predictor
+        places, place_of = self._places(ctx)
+        used = places[: int(place_of.max()) + 1].detach() / self.settings.assign_temperature
+        return PlaceEvidence(predictor, used, place_of, self.settings.evidence)
+
+    def _places(self, ctx: Context) -> tuple[Tensor, Tensor]:
+        """Return all places, (P, D), and the index of the place of each class seen, (C,)."""
+        vertices = self.criterion.vertices
+        counts = [count for count in ctx.classes_per_task if count]
+        if self.settings.places == "task":
+            tasks = torch.arange(len(counts), device=ctx.device) % len(vertices)
+            return vertices, tasks.repeat_interleave(torch.tensor(counts, device=ctx.device))
+        classes = torch.arange(sum(counts), device=ctx.device)
+        if self.settings.places == "trained":
+            return unit_rows(_trained(ctx).weight[: len(classes)]), classes
+        for task, count in enumerate(counts):
+            if (task, count) not in self._inside:
+                self._inside[task, count] = self._inside_region(task, count).to(vertices)
+        places = [self._inside[key] for key in enumerate(counts)]
+        return torch.cat([*places, vertices[len(counts) :]]), classes
+
+    def _inside_region(self, task: int, count: int) -> Tensor:
+        """Return the places of the classes of one task; a task without a vertex of its own shares one."""
+        vertices, angle = self.criterion.vertices, self.criterion.angle
+        generator = torch.Generator().manual_seed(self._orientation + task)
+        size = region(len(vertices), count, self.settings.margin, angle=angle)
+        return class_places(vertices[task % len(vertices)], count, size, generator=generator)
+
+
+def _trained(ctx: Context) -> Prototypes:
+    places = ctx.modules["places"]
+    assert isinstance(places, Prototypes)
+    return places
+
+
+class PlaceEvidence(nn.Module):
+    """A predictor whose scores are corrected by where on the sphere a feature lies.
+
+    Args:
+        predictor: Maps raw features, (N, D), to scores, (N, C).
+        places: The places divided by the temperature, (P, D).
+        place_of: The index of the place of each class, (C,).
+        weight: The weight of the log-probability of a place.
+    """
+
+    places: Tensor
+    place_of: Tensor
+
+    def __init__(self, predictor: nn.Module, places: Tensor, place_of: Tensor, weight: float) -> None:
+        super().__init__()
+        self.predictor = predictor
+        self.weight = weight
+        self.register_buffer("places", places)
+        self.register_buffer("place_of", place_of)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map raw features, (N, D), to scores, (N, C)."""
+        scores: Tensor = self.predictor(features)
+        evidence = (unit_rows(features) @ self.places.T).log_softmax(dim=1)
+        return scores + self.weight * evidence[:, self.place_of]
