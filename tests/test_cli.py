@@ -52,7 +52,7 @@ def test_list_shows_everything(capsys):
         "ncm",
         "slda",
     }
-    assert set(groups["plug-ins"]) == {"gplasc"}
+    assert set(groups["plug-ins"]) == {"gplasc", "gplasc-plus"}
     assert {
         "seq-digits",
         "seq-cifar10",

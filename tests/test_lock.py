@@ -6,7 +6,7 @@ import errno
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,19 +14,19 @@ import pytest
 from gplasc.lock import Held, locked
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from gplasc.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(float(sys.argv[2]))
+    sys.stdin.read()
 """
 
 
-def holder(path: Path, seconds: float) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
-    )
+def holder(path: Path) -> subprocess.Popen[str]:
+    """Start a process that holds a lock until its standard input is closed."""
+    words = [sys.executable, "-c", HOLD, str(path)]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout as output:
         assert output.readline() == "held\n"
@@ -35,20 +35,32 @@ def holder(path: Path, seconds: float) -> subprocess.Popen[str]:
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "lock"
-    process = holder(path, 1.0)
+    process = holder(path)
     with pytest.raises(Held), locked(path, wait=False):
         pass
-    start = time.monotonic()
-    with locked(path):
-        assert time.monotonic() - start > 0.2
-    assert process.wait(10) == 0
+    order = []
+
+    def wait() -> None:
+        with locked(path):
+            order.append("second")
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    order.append("first")
+    assert process.stdin is not None
+    process.stdin.close()
+    thread.join()
+    assert order == ["first", "second"]
+    assert process.wait() == 0
     assert path.exists(), "the file stays for the next process"
 
 
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    process = holder(tmp_path / "lock", 60)
+    process = holder(tmp_path / "lock")
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
     with locked(tmp_path / "lock", wait=False):
         pass
 

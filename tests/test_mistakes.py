@@ -2,17 +2,20 @@
 
 import json
 import os
+import re
 import struct
 import sys
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 import gplasc
-from gplasc.cli import main
+from gplasc.cli import _Command, main
+from gplasc.cli_refusals import _arguments
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
 from gplasc.progress import Live, Moment
@@ -109,6 +112,12 @@ WORDS = {
     "a device that is not there": (lambda: [*_without(RUN, "--device"), "--device", "cuda:77"], "'cuda:77'"),
     "a device that is no device": (lambda: [*_without(RUN, "--device"), "--device", "toaster"], "'toaster'"),
     "threads": (lambda: [*RUN, "--threads", "-3"], "--threads is -3"),
+    "threads of a search": (lambda: ["tune", *_without(TINY, "--json"), "--threads", "0"], "--threads is 0"),
+    "seconds between checkpoints": (
+        lambda: [*RUN, "--save-every", "nan"],
+        "every nan seconds; give 0 or more",
+    ),
+    "steps between checkpoints": (lambda: [*RUN, "--save-steps", "0"], "every 0 steps; give 1 or more"),
     "workers": (
         lambda: ["sweep", *_without(TINY, "--json"), "--workers", "0", "--grid", "train.lr=1"],
         "--workers",
@@ -117,6 +126,7 @@ WORDS = {
         lambda: ["reproduce", "digits", "--workers", "0"],
         "--workers was given as 0",
     ),
+    "two encoders": (lambda: [*RUN, "--encoder", "resnet18"], "--encoder and --set model.encoder"),
     "an encoder": (lambda: [*RUN, "--set", "model.encoder=vit"], "there is no encoder 'vit'"),
     "a page that is a folder": (lambda: ["report", record("{}"), "-o", "."], "no complete run"),
     "an empty record": (lambda: ["report", record("{}")], "no complete run"),
@@ -218,14 +228,51 @@ def test_one_sentence_and_exit_code_2(name, capsys):
     assert len(lines[0]) < 600, "a sentence, not a page"
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["frobnicate"], ["run", "--seed", "x"], ["run", "--scale", "tiny"], ["--nothing"]]
-)
-def test_the_parser_refuses_in_words(words, capsys):
-    assert call(words) == 2
-    printed = capsys.readouterr().err
-    assert "Traceback" not in printed
-    assert words[-1].lstrip("-") in printed if words else "run" in printed
+REFUSED = {
+    "": "no command was given; give one of run, sweep",
+    "frobnicate": "there is no command 'frobnicate'; allowed: run, sweep",
+    "rnu": "there is no command 'rnu'; did you mean run?",
+    "--nothing": "there is no command '--nothing'",
+    "run --sed 3": "`gplasc run` has no option '--sed'; did you mean --seed?",
+    "run --dryrun": "did you mean --dry-run?",
+    "run --train.lr 3": "it is a setting: write --set train.lr=VALUE",
+    "run --momentum=3": "it is a setting: write --set train.momentum=VALUE",
+    "run --margin 3": "a setting is given with --set NAME=VALUE",
+    "list --methods er": "`gplasc list` has no option '--methods'; allowed: --json",
+    "run --seed x": "--seed was given as 'x'; give a whole number",
+    "run --save-every fast": "--save-every was given as 'fast'; give a number",
+    "sweep --seeds 1 b": "--seeds was given as 'b'",
+    "run --scale tiny": "--scale was given as 'tiny'; allowed: paper, cpu, smoke",
+    "run --seed None --scale smok": "did you mean smoke?",
+    "data x": "ACTION was given as 'x'; allowed: list, path",
+    "run --stream": "--stream needs a value",
+    "run --out --quiet": "--out needs a value",
+    "run --quiet=3": "--quiet takes no value, but '3' was given",
+    "run foo": "`gplasc run` does not take 'foo'",
+    "show -- co2l er": "`gplasc show` does not take 'er'",
+    "learn a": "`gplasc learn` needs FOLDER",
+    "features --out x": "`gplasc features` needs --stream and --encoder",
+    "report a -o b --out c": "--out is given 2 times",
+    "run --save-every None": "--save-every",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_the_parser_refuses_in_one_sentence(words, capsys):
+    assert call(words.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("gplasc: ")
+    assert REFUSED[words] in line
+    assert len(line) < 500
+
+
+def test_the_refusals_know_every_option_of_the_parser(capsys):
+    for kind, name in map(get_args, get_args(_Command)):
+        assert call([name.name, "--help"]) == 0
+        options = re.findall(r"^\W (?:-\w \w+, |-h, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE)
+        assert {"--help", *(argument.names[0] for argument in _arguments(kind) if argument.names)} == set(
+            options
+        )
 
 
 def test_a_device_that_is_not_there_is_not_among_those_named(capsys):

@@ -16,6 +16,7 @@ from gplasc.models import (
     Encoder,
     FeatureAdapter,
     FixedFeatures,
+    ForeignEncoder,
     LinearClassifier,
     Network,
     ProjectionHead,
@@ -122,6 +123,8 @@ def image_format(
     shape: tuple[int, int, int], mean: tuple[float, ...], std: tuple[float, ...], encoder: Encoder
 ) -> ImageFormat:
     """Return the format of images for an encoder: one that normalizes itself gets images scaled to 0..1."""
+    if isinstance(encoder, ForeignEncoder):
+        encoder.check_size(shape[-1])
     if encoder.normalizes:
         return ImageFormat(shape, (0.0,) * shape[0], (1.0,) * shape[0])
     return ImageFormat(shape, mean, std)

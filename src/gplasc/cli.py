@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -10,7 +12,7 @@ import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
@@ -88,8 +90,10 @@ class _Settings:
         for name, value in names.items():
             in_file = given.pop(name, base[name])
             base[name] = in_file if value is None else value
-        encoder = {} if self.encoder is None else {"model.encoder": self.encoder}
-        return {**base, "settings": given | encoder | parse_assignments(self.set)}
+        said = parse_assignments(self.set)
+        if self.encoder is not None and said.setdefault("model.encoder", self.encoder) != self.encoder:
+            raise UserError("--encoder and --set model.encoder name two encoders; give one of them")
+        return {**base, "settings": given | said}
 
 
 @dataclass
@@ -140,9 +144,8 @@ class _Run(_Settings):
         from gplasc.learning.distributed import joined
         from gplasc.running import check_device
 
+        _check_threads(self.threads)
         if self.threads is not None:
-            if self.threads < 1:
-                raise UserError(f"--threads is {self.threads}; give 1 or more, or leave it out for all cores")
             torch.set_num_threads(self.threads)
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
@@ -284,6 +287,8 @@ class _Many:
     """Ray: cores of each run; default: 1."""
     gpus: float | None = None
     """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
+    storage: str | None = None
+    """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
     dry_run: bool = False
     """Only say how many runs there are, how many are complete, and how long the rest takes."""
     quiet: bool = False
@@ -293,7 +298,9 @@ class _Many:
         """Return what computes the runs."""
         from gplasc.sweep.engine import Engine
 
-        return Engine(self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus)
+        return Engine(
+            self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus, self.storage
+        )
 
 
 @dataclass
@@ -489,6 +496,7 @@ class _Tune(_Settings):
         from gplasc.tune.space import given_space, published_space
         from gplasc.tune.study import Search
 
+        _check_threads(self.threads)
         search = Search(
             self.arguments(),
             given_space(self.space) if self.space else published_space(self.resolve().config),
@@ -593,6 +601,32 @@ class _Check:
         return 0 if passed else 1
 
 
+@dataclass
+class _Bench:
+    """Measure how close the library is to its limits: ratios of processor time, one thread, taken in turns.
+
+    Prints a row for every bar and writes bench.json and bench.svg. Exits with 1 if a figure misses its bar that did not
+    miss it in the stored figures.
+    """
+
+    items: Positional[tuple[str, ...]] = ()
+    """What to measure: overhead, efficiency, teacher, evaluation, loop, growth, memory, startup, smoke, checkpoints."""
+    out: Path = Path("bench")
+    """Folder of the files."""
+    quick: bool = False
+    """Measure something tiny in seconds: it shows that everything works, and nothing else."""
+    against: Path | None = None
+    """File of figures to compare with; default: those of the last release."""
+    store: bool = False
+    """Also write the figures into that file."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.bench.command import STORED, bench
+
+        return bench(self.items, self.out, quick=self.quick, against=self.against or STORED, store=self.store)
+
+
 _Command = (
     Annotated[_Run, subcommand("run")]
     | Annotated[_Sweep, subcommand("sweep")]
@@ -603,6 +637,7 @@ _Command = (
     | Annotated[_List, subcommand("list")]
     | Annotated[_Data, subcommand("data")]
     | Annotated[_Check, subcommand("check")]
+    | Annotated[_Bench, subcommand("bench")]
     | Annotated[Learn, subcommand("learn")]
     | Annotated[Predict, subcommand("predict")]
     | Annotated[Info, subcommand("info")]
@@ -619,14 +654,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"gplasc {gplasc.__version__}")
         sys.exit(0)
     try:
-        _refuse_repetitions(words)
-        command = tyro.cli(
-            _Command,
-            prog="gplasc",
-            description="Class-incremental learning with contrastive and replay methods, and GPLASC for all of them.",
-            args=words,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        command = _parse(words)
         code = (
             _launch(command, words) if isinstance(command, _Run) and command.devices != 1 else command.main()
         )
@@ -650,6 +678,28 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _parse(words: list[str]) -> Any:
+    """Return the command that the words ask for."""
+    _refuse_repetitions(words)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                _Command,
+                prog="gplasc",
+                description="Class-incremental learning with contrastive and replay methods; GPLASC for all of them.",
+                args=words,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as end:
+        if end.code != 2:
+            raise
+    from gplasc.cli_refusals import explain, flatten_box
+
+    commands = {name.name: command for command, name in map(get_args, get_args(_Command))}
+    raise UserError(explain(words, commands) or flatten_box(said.getvalue()))
+
+
 def _launch(command: _Run, words: list[str]) -> int:
     """Start the processes of a run, or do the share of one of them."""
     from gplasc.learning.distributed import launched
@@ -663,9 +713,15 @@ def _launch(command: _Run, words: list[str]) -> int:
 def _refuse_repetitions(words: list[str]) -> None:
     """Refuse an option that is given twice: the parser would silently drop the first."""
     names = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
+    names += ["--out" for word in words if word.partition("=")[0] == "-o"]
     for name in names:
         if names.count(name) > 1 and name not in ("--plugin", "--set"):
             raise UserError(f"{name} is given {names.count(name)} times; give it once")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads is {threads}; give 1 or more, or leave it out")
 
 
 def _save_trace() -> str:

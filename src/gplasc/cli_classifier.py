@@ -151,10 +151,15 @@ class Predict:
             print(json.dumps({"file": str(file), "predictions": classes}), flush=True)
 
     def _write_csv(self, rows: Iterator[Any]) -> None:
+        from gplasc.results.table import csv_text
+
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["file", "rank", "class", "probability"])
         for file, found in rows:
-            writer.writerows([file, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(found, 1))
+            name = csv_text(str(file))
+            writer.writerows(
+                [name, rank, csv_text(label), f"{p:.6f}"] for rank, (label, p) in enumerate(found, 1)
+            )
 
     def _write_lines(self, rows: Iterator[Any]) -> None:
         from gplasc.streams.info import printable

@@ -2,13 +2,15 @@
 
 import csv
 import json
+import shlex
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+import tyro
 from scipy import stats
 
-from gplasc.cli import main
+from gplasc.cli import _Command, main
 from gplasc.errors import UserError
 from gplasc.experiments.fair.compare import choose, compare_fairly, preview_fair
 from gplasc.experiments.fair.plan import Protocol, plan_sides
@@ -248,6 +250,10 @@ def test_ties_failures_and_several_tuning_seeds(tmp_path):
     assert list(rows["co2l"].trials[0].validation) == [7, 8]
     assert len(done.failed) == 2 * 2 + 2 * 2
     assert "failed" in summary_tables(done.summary)[1].to_markdown()
+    preset = plan_sides(protocol())[0].preset.train.lr
+    done, _ = pretend(tmp_path, accuracy, fail=lambda config: config.train.lr > preset, seeds=(0, 1))
+    assert done.failed == [], "a trial that fails is a trial that is not chosen"
+    assert "12 of 12" not in summary_tables(done.summary)[1].to_markdown()
 
 
 # ---- the tables ----------------------------------------------------------------------------------------------------
@@ -309,11 +315,15 @@ def test_published_numbers_stand_beside_ours(tmp_path):
 
 
 def test_summary_is_read_again_and_fills_a_page(tmp_path):
-    done, _ = pretend(tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1))
+    done, _ = pretend(tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1), temperatures=())
     path = done.summary.write(tmp_path / "results" / "one.json")
     summary = read_summary(path)
     assert summary == done.summary
-    assert summary.command.startswith("gplasc reproduce table-accuracy --fair --scale smoke --streams")
+    words = shlex.split(summary.command)
+    assert words[:3] == ["gplasc", "reproduce", "table-accuracy"]
+    read = tyro.cli(_Command, args=words[1:], config=(tyro.conf.FlagCreatePairsOff,))
+    for name, value in summary.protocol:
+        assert getattr(read, "name" if name == "experiment" else name) == value
     page = f"before\n<!-- fair: one.json results tuning {TINY} -->\nold\n<!-- end -->\nafter\n"
     filled = fill_tables(page, path.parent)
     first, second = summary_tables(summary, ["results", "tuning"], [TINY])

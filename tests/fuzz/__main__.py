@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS))
     parser.add_argument("--case", type=int, help="a single case of one format")
-    parser.add_argument("--seconds", type=float, default=60.0, help="limit of one case")
+    parser.add_argument("--seconds", type=float, default=60.0, help="processor time of one case")
     given = parser.parse_args()
     torch.set_num_threads(1)
     cases = draw(given.cases, given.formats, given.seed)

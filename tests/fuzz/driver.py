@@ -33,12 +33,17 @@ OUTCOMES = (
 
 _BATCH = 40
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _fork = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one case may take."""
+    """What one case may take: seconds of the processor, ten times as many by the clock, bytes of resident memory.
+
+    A case that waits for something that never comes takes no time of the processor; a busy machine makes every case
+    slow by the clock.
+    """
 
     seconds: float = 60.0
     bytes: int = 2 * 10**9
@@ -111,14 +116,12 @@ def run_cases(
 
 
 def _receive(here: Connection, pid: int, limits: Limits) -> tuple[Outcome, str] | str:
-    end = time.monotonic() + limits.seconds
+    end = time.monotonic() + 10 * limits.seconds
+    before, _ = _usage(pid)
     while not here.poll(0.02):
-        if time.monotonic() > end:
+        seconds, resident = _usage(pid)
+        if time.monotonic() > end or seconds - before > limits.seconds:
             return "hang"
-        try:
-            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-        except (OSError, IndexError, ValueError):
-            resident = 0
         if resident > limits.bytes:
             return "over memory"
     try:
@@ -126,6 +129,16 @@ def _receive(here: Connection, pid: int, limits: Limits) -> tuple[Outcome, str] 
     except EOFError:
         return "traceback"
     return found
+
+
+def _usage(pid: int) -> tuple[float, int]:
+    """Return the processor's seconds and the resident bytes of a process; zeros when it has ended."""
+    try:
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+        return (int(times[11]) + int(times[12])) / _TICKS, resident
+    except (OSError, IndexError, ValueError):
+        return 0.0, 0
 
 
 def _work(

@@ -8,7 +8,6 @@ import io
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,9 +16,10 @@ import numpy as np
 from tests.fuzz import arguments
 from tests.fuzz.damage import VALUES, change_json, damage_bytes, damage_file, damage_one
 from tests.fuzz.hostile import add_to_tar, add_to_zip, pickles, spoil_image
+from tests.fuzz.newer import NEWER
+from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
 from tests.streams.conftest import Imitations, picture
 
-from gplasc.cli import main
 from gplasc.learning import Callback, checkpoints
 from gplasc.progress import Quiet
 from gplasc.report.page import write_report
@@ -27,61 +27,12 @@ from gplasc.resolve import resolve
 from gplasc.restore import restore
 from gplasc.results.record import read_record
 from gplasc.running import execute
-from gplasc.streams import fingerprint, open_stream
 
-STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=4,test=2"
 RUN = {"model.encoder": "small", "train.epochs": 2, "train.batch": 4, "train.lr": 0.05}
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
 
 
-class UnexpectedError(Exception):
-    """A command ended with neither 0 nor 2, or with 2 and without a sentence."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """One kind of input.
-
-    ``make`` writes an intact input into a folder, ``spoil`` damages it there (its third argument is a folder that
-    nothing may be written to) and says how, and ``use`` reads it and returns a digest of what was understood.
-    ``checksum``: damage must be noticed. ``weight``: how often it is drawn, less for what is slow.
-    """
-
-    make: Callable[[Path], object]
-    spoil: Callable[[Path, Random, Path], str]
-    use: Callable[[Path], str]
-    checksum: bool = False
-    weight: int = 4
-
-
-def digest(*values: Any) -> str:
-    return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def command(words: list[str]) -> tuple[int, str, str]:
-    """Run a command and return its exit code and what it printed."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main(words)
-        except SystemExit as end:
-            code = end.code
-    code = code if isinstance(code, int) else 0
-    if code not in (0, 2) or (code == 2 and not err.getvalue().strip()) or "Traceback" in err.getvalue():
-        raise UnexpectedError(f"exit code {code}: {err.getvalue()[-2000:]}")
-    return code, out.getvalue(), err.getvalue()
-
-
 # ---- streams -------------------------------------------------------------------------------------------------------
-
-
-def _stream(name: str, **settings: Any) -> Callable[[Path], str]:
-    def use(place: Path) -> str:
-        given = name.replace("HERE", str(place))
-        stream = open_stream(given, data_dir=None if ":" in given else place, **settings)
-        return digest(fingerprint(stream), stream.class_names, stream.classes_per_task)
-
-    return use
 
 
 def _npz_arrays(place: Path, random: Random, outside: Path) -> str:
@@ -145,7 +96,7 @@ def _images(place: Path, random: Random, outside: Path) -> str:
 
 def _cache(place: Path, random: Random, outside: Path) -> str:
     """Decode once, then damage what was kept."""
-    _stream("folder:HERE/images", image_size=8)(place)
+    stream("folder:HERE/images", image_size=8)(place)
     return damage_one(place / "cache", random)
 
 
@@ -271,15 +222,8 @@ def _spoil_toml(place: Path, random: Random, outside: Path) -> str:
 
 def _show(place: Path) -> str:
     code, out, err = command(["show", "--config", str(place / "settings.toml"), "--toml"])
-    if code == 2:
-        raise_sentence(err)
+    sentence(code, err)
     return digest(out)
-
-
-def raise_sentence(err: str) -> None:
-    from gplasc.errors import UserError
-
-    raise UserError(err.strip())
 
 
 def _words(place: Path) -> None:
@@ -294,10 +238,7 @@ def _spoil_words(place: Path, random: Random, outside: Path) -> str:
 
 def _call(place: Path) -> str:
     code, out, err = command(json.loads((place / "words.json").read_text()))
-    if code == 2:
-        lines = err.strip().splitlines()
-        # The parser's own refusals are drawn as a box; all others are one line.
-        raise_sentence(lines[-1] if lines[-1].startswith("gplasc: ") else lines[0])
+    sentence(code, err)
     return digest(out)
 
 
@@ -309,55 +250,55 @@ FORMATS: dict[str, Format] = {
     "npz": Format(
         lambda place: Imitations(place).npz(),
         _damaged(".", "*.npz"),
-        _stream("npz:HERE/mine.npz"),
+        stream("npz:HERE/mine.npz"),
         checksum=True,
     ),
-    "npz arrays": Format(lambda place: Imitations(place).npz(), _npz_arrays, _stream("npz:HERE/mine.npz")),
+    "npz arrays": Format(lambda place: Imitations(place).npz(), _npz_arrays, stream("npz:HERE/mine.npz")),
     "cifar pickles": Format(
-        lambda place: Imitations(place).cifar10_python(10), _cifar, _stream("seq-cifar10"), weight=6
+        lambda place: Imitations(place).cifar10_python(10), _cifar, stream("seq-cifar10"), weight=6
     ),
     "cifar binary": Format(
         lambda place: Imitations(place).cifar10_binary(10),
         _damaged("cifar-10-batches-bin"),
-        _stream("seq-cifar10"),
+        stream("seq-cifar10"),
         weight=2,
     ),
     "cifar tar.gz": Format(
         _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
         _damaged(".", "*.tar.gz"),
-        _stream("seq-cifar10"),
+        stream("seq-cifar10"),
         checksum=True,
     ),
     "hostile tar.gz": Format(
         _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
         lambda place, random, outside: add_to_tar(place / "cifar-10-python.tar.gz", random, outside),
-        _stream("seq-cifar10"),
+        stream("seq-cifar10"),
     ),
     "tiny zip": Format(
         _archive("tiny", "zip", "tiny-imagenet-200.zip"),
         _damaged(".", "*.zip"),
-        _stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
+        stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
         checksum=True,
     ),
     "hostile zip": Format(
         _archive("tiny", "zip", "tiny-imagenet-200.zip"),
         lambda place, random, outside: add_to_zip(place / "tiny-imagenet-200.zip", random, outside),
-        _stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
+        stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
         weight=2,
     ),
     "mnist gz": Format(
-        lambda place: Imitations(place).idx(), _damaged("mnist"), _stream("seq-mnist"), checksum=True
+        lambda place: Imitations(place).idx(), _damaged("mnist"), stream("seq-mnist"), checksum=True
     ),
     "mnist idx": Format(
-        lambda place: Imitations(place).idx(zipped=False), _damaged("mnist"), _stream("seq-mnist")
+        lambda place: Imitations(place).idx(zipped=False), _damaged("mnist"), stream("seq-mnist")
     ),
     "cub lists": Format(
         lambda place: Imitations(place).cub(),
         _damaged("CUB_200_2011", "*.txt"),
-        _stream("cub200", image_size=8, classes_per_task=2),
+        stream("cub200", image_size=8, classes_per_task=2),
     ),
-    "images": Format(_pictures, _images, _stream("folder:HERE/images", image_size=8), weight=8),
-    "image cache": Format(_pictures, _cache, _stream("folder:HERE/images", image_size=8), weight=2),
+    "images": Format(_pictures, _images, stream("folder:HERE/images", image_size=8), weight=8),
+    "image cache": Format(_pictures, _cache, stream("folder:HERE/images", image_size=8), weight=2),
     "record": Format(_whole_run, _spoil_record, _report, weight=4),
     "weights": Format(_whole_run, _damaged("runs", "weights.safetensors"), _restore, checksum=True, weight=3),
     "checkpoint": Format(_cut_run, _spoil_run, _finish, checksum=True, weight=2),
@@ -365,4 +306,5 @@ FORMATS: dict[str, Format] = {
     "terms log": Format(_cut_run, _spoil_log, _finish, checksum=True, weight=1),
     "settings": Format(_toml, _spoil_toml, _show),
     "arguments": Format(_words, _spoil_words, _call, weight=6),
+    **NEWER,
 }

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in /proc")
 def test_no_input_breaks_it():
     found = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--cases", "300", "--seed", "0", "--seconds", "120"],
+        [sys.executable, "-m", "tests.fuzz", "--cases", "300", "--seed", "0"],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,

@@ -73,14 +73,14 @@ def at_work(context, tmp_path):
         time.sleep(0.01)
     yield process, words
     process.kill()
-    process.join(60)
+    process.join(1800)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_polite_signal_saves_first(number, at_work, tmp_path):
     process, _ = at_work
     os.kill(process.pid, number)
-    process.join(60)
+    process.join(1800)
     assert process.exitcode == 130
     assert list(tmp_path.glob("*/checkpoint-*.pt"))
 

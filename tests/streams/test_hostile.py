@@ -41,7 +41,6 @@ def peak_megabytes(code: str, *arguments: object) -> tuple[str, int]:
         [sys.executable, "-c", f"{code}\n{lines}", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
     *printed, peak = done.stdout.splitlines()
@@ -104,10 +103,10 @@ def doubled_list(levels: int, before: bytes, after: bytes) -> bytes:
     ],
 )
 def test_a_small_pickle_takes_no_time(content):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises((RefusedError, DamagedError)):
         loads(content)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_names_that_would_take_forever_to_print_are_refused(imitate):

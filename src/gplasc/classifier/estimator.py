@@ -33,6 +33,7 @@ from gplasc.encoders import EncoderChoice, choose_encoder
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.callbacks import FiniteCheck
+from gplasc.learning.checkpoints import MISFIT, misfit
 from gplasc.methods import find_method
 from gplasc.models import EncoderBuilder
 from gplasc.progress import display
@@ -405,13 +406,19 @@ class ContinualClassifier:
         given["encoder"] = saved.encoder if encoder is None else encoder
         new = cls(**given, device=device, quiet=quiet)
         tensors, weights = saved.read_tensors()
-        model = new._build(saved.shape, len(saved.records[0].new_classes), saved.config)
-        if weights is not None:
-            assert model.frozen_encoder is not None
-            model.frozen_encoder.load_state_dict(weights)
-        model.load_state_dict(tensors)
-        model.classes, model.records = saved.classes, saved.records
-        new.set_model(model)
+        try:
+            model = new._build(saved.shape, len(saved.records[0].new_classes), saved.config)
+            if weights is not None:
+                assert model.frozen_encoder is not None
+                model.frozen_encoder.load_state_dict(weights)
+            model.load_state_dict(tensors)
+            model.classes, model.records = saved.classes, saved.records
+            new.set_model(model)
+        except MISFIT as error:
+            raise UserError(
+                f"what {saved.folder} holds does not fit its settings ({misfit(error)}); "
+                "restore the state folder from a copy"
+            ) from error
         return new
 
     def _build(

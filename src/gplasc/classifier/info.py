@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gplasc.classifier.state import PENDING, read_state
-from gplasc.results.table import Column, Table
+from gplasc.results.table import Column, Table, printable
 
 
 def describe_state(folder: Path) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def print_state(folder: Path) -> None:
         "size": f"{facts['bytes'] / 1e6:,.1f} MB",
     }
     for name, text in lines.items():
-        print(f"{name:<9}{text}")
+        print(f"{name:<9}{printable(text)}")
     if facts["interrupted"]:
         print("a call of `gplasc learn` was cut off; the same command continues it")
     heads = ["task", "new classes", "images", "accuracy", "earlier tasks: before", "after", "seconds"]

@@ -74,8 +74,14 @@ def learn_folder(
 
         def resume(learner: Learner) -> None:
             found, _ = checkpoints.load_newest(pending)
-            if found is not None:
-                learner.load_state_dict(found["learner"])
+            try:
+                if found is not None:
+                    learner.load_state_dict(found["learner"])
+            except checkpoints.MISFIT as error:
+                raise UserError(
+                    f"the checkpoint in {pending} does not fit ({checkpoints.misfit(error)}); "
+                    "add --discard to give it up"
+                ) from error
 
         with signals.installed():
             record = classifier.learn_images(
@@ -91,9 +97,11 @@ def _enter(pending: Path, task: Mapping[str, Any]) -> None:
     if path.exists():
         try:
             before = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             before = {}
-        if before.get("task") != task["task"]:  # it was completed, and not yet cleaned up
+        if (
+            not isinstance(before, dict) or before.get("task") != task["task"]
+        ):  # it was completed, and not yet cleaned up
             delete_pending(pending.parent)
         elif before != task:
             raise UserError(

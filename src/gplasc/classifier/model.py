@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
 from gplasc.progress import duration
+from gplasc.results.table import printable
 from gplasc.streams import Samples, Task
 from gplasc.streams.dataset import generator_for
 
@@ -63,7 +65,7 @@ class TaskRecord:
                 f"  accuracy on {self.known:>5} held-out images of earlier tasks:   {_percent(self.known_after)}"
                 f"  (before: {_percent(self.known_before)})"
             )
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return printable("\n".join([*lines, *(f"  {note}" for note in self.notes)]))
 
 
 class ClassifierModel:
@@ -244,6 +246,7 @@ class ClassifierModel:
         """Return images as they are, or their features: those in the cache are not computed again."""
         if self._extractor is None:
             return x
+        from safetensors import SafetensorError
         from safetensors.torch import load, save
 
         found = []
@@ -251,8 +254,9 @@ class ClassifierModel:
             on_progress("features", number * _PIECE / len(x))
             path = cache / f"features-{number:06d}.safetensors" if cache else None
             if path is not None and path.exists():
-                found.append(load(path.read_bytes())["x"])
-                continue
+                with suppress(OSError, SafetensorError, KeyError):  # a damaged file is computed again
+                    found.append(load(path.read_bytes())["x"])
+                    continue
             done = number * _PIECE
 
             def advance(rows: int) -> None:

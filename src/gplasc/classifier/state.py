@@ -19,9 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import gplasc
 from gplasc.classifier.intake import Label
 from gplasc.classifier.model import ClassifierModel, TaskRecord
+from gplasc.classifier.schema import IndexSchema
 from gplasc.components import is_file
 from gplasc.config import Config
 from gplasc.errors import UserError
@@ -29,6 +32,7 @@ from gplasc.files import remove_leftovers, write_atomic
 from gplasc.learning import checkpoints
 from gplasc.lock import Held, locked
 from gplasc.models import ForeignEncoder
+from gplasc.results.table import printable
 
 FORMAT = 1
 INDEX = "state.json"
@@ -87,11 +91,14 @@ class SavedState:
 
         Raises:
             UserError: If a file is damaged.
+            FileNotFoundError: If a file is not there: another process may just have written the next state.
         """
         files = self.index["files"]
         return self._read(files["learned"]), self._read(files["encoder"]) if files["encoder"] else None
 
     def _read(self, name: str) -> dict[str, Any]:
+        if not (self.folder / name).exists():
+            raise FileNotFoundError(name)
         found = checkpoints.read_state(self.folder / name)
         if found is None:
             raise UserError(f"{self.folder / name} is damaged; restore the state folder from a copy")
@@ -112,16 +119,24 @@ def read_state(folder: Path) -> SavedState:
         raise UserError(
             f"there is no classifier in {folder}; create one with `gplasc learn {folder} FOLDER`"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({error}); restore the state folder from a copy") from None
     if number > FORMAT:
         raise UserError(
             f"{folder} has the format {number}, this version reads up to {FORMAT}; install gplasc "
             f"{index.get('gplasc', 'of a later version')} or later"
         )
-    while number < FORMAT:
+    while number in _MIGRATIONS:
         index = _MIGRATIONS[number](index)
         number += 1
+    try:
+        IndexSchema.model_validate(index)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "its values"
+        raise UserError(
+            f"{path} is damaged ({printable(where)}: {problem['msg']}); restore the state folder from a copy"
+        ) from None
     return SavedState(folder, index)
 
 

@@ -13,8 +13,21 @@ import torch
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
 
+MISFIT = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+    AssertionError,
+    OverflowError,
+)
+"""What loading a state raises that is intact, but was not written by what reads it."""
 _DIGEST = hashlib.sha256().digest_size
 _KEPT = 2
+CHECKPOINTS = "checkpoint-*.pt"
+"""The names of checkpoint files; they sort by age."""
 
 
 def save(folder: Path, number: int, state: dict[str, Any]) -> Path:
@@ -48,7 +61,7 @@ def write_state(path: Path, state: dict[str, Any]) -> Path:
     content = io.BytesIO()
     torch.save(state, content)
     content.write(hashlib.sha256(content.getbuffer()).digest())
-    return write_atomic(path, content.getvalue())
+    return write_atomic(path, content.getbuffer())
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
@@ -70,5 +83,10 @@ def read_state(path: Path) -> dict[str, Any] | None:
     return state if isinstance(state, dict) else None
 
 
+def misfit(error: BaseException) -> str:
+    """Return one line about an error of `MISFIT`."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+
+
 def _all(folder: Path) -> list[Path]:
-    return sorted(folder.glob("checkpoint-*.pt"))
+    return sorted(folder.glob(CHECKPOINTS))

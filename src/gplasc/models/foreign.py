@@ -64,7 +64,7 @@ class ForeignEncoder(Encoder):
         self.in_channels = len(mean)
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
-        self.feature_dim = self._count_features()
+        self.feature_dim = self._count_features(image_size or _PROBE_SIZE)
 
     @property
     def title(self) -> str:
@@ -87,16 +87,34 @@ class ForeignEncoder(Encoder):
         pooled: Tensor = getattr(out, "pooler_output", out)
         return pooled
 
-    def _count_features(self) -> int:
-        size, training = self.image_size or _PROBE_SIZE, self.module.training
+    def check_size(self, size: int) -> None:
+        """Check that images of a size can be encoded; those that are resized always can.
+
+        Args:
+            size: Width and height.
+
+        Raises:
+            UserError: If the module cannot be applied to them, or returns another number of features.
+        """
+        if self.image_size is not None:
+            return
+        found = self._count_features(size)
+        if found != self.feature_dim:
+            raise UserError(
+                f"the encoder {self.title} returned {found} features for images of {size} x {size} and "
+                f"{self.feature_dim} for others; wrap it in gplasc.ForeignEncoder with its own image_size"
+            )
+
+    def _count_features(self, size: int) -> int:
+        training = self.module.training
         self.module.eval()
         try:
             with torch.no_grad():
-                out = self.maps(torch.zeros(2, self.in_channels, size, size))
+                out = self.maps(torch.zeros(2, self.in_channels, size, size, device=self.mean.device))
         except Exception as error:  # a user's module may raise anything
             raise UserError(
                 f"the encoder {self.title} cannot be applied to images of {self.in_channels} x {size} x {size} "
-                f"({type(error).__name__}: {error}); wrap it in gplasc.ForeignEncoder with its own image_size"
+                f"({_reason(error)}); wrap it in gplasc.ForeignEncoder with its own image_size"
             ) from error
         finally:
             self.module.train(training)
@@ -125,7 +143,15 @@ def as_encoder(value: nn.Module | EncoderBuilder) -> Encoder:
         # Standard output belongs to our results; some packages print there that they load weights.
         with torch.random.fork_rng(devices=[]), redirect_stdout(sys.stderr):
             torch.manual_seed(0)
-            built: object = value()
+            try:
+                built: object = value()
+            except UserError:
+                raise
+            except (Exception, SystemExit) as error:  # a user's function may raise anything
+                raise UserError(
+                    f"the function {getattr(value, '__name__', value)} of the encoder raised {_reason(error)}; "
+                    "it must work without arguments"
+                ) from error
         if not isinstance(built, nn.Module):
             raise UserError(
                 f"the function {getattr(value, '__name__', value)} returned a {type(built).__name__}; "
@@ -145,3 +171,7 @@ def load_encoder(reference: str) -> Encoder:
     if not callable(found) and not isinstance(found, nn.Module):
         raise UserError(f"{reference} is a {type(found).__name__}; name a function that returns an encoder")
     return as_encoder(found)
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"

@@ -163,8 +163,8 @@ class Table:
         """Return comma-separated values without title and notes; a text that begins a formula gets an apostrophe."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_csv(column.head) for column in self.heads])
-        writer.writerows([[_csv(cell.value) for cell in row] for row in self.cells])
+        writer.writerow([csv_text(column.head) for column in self.heads])
+        writer.writerows([[csv_text(cell.value) for cell in row] for row in self.cells])
         return out.getvalue()
 
     def to_html(self) -> str:
@@ -257,7 +257,8 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in printable(text))
 
 
-def _csv(value: Value) -> str:
+def csv_text(value: Value) -> str:
+    """Return a value for a cell of comma-separated values; a text that begins a formula gets an apostrophe."""
     text = repr(value) if isinstance(value, float) and not math.isnan(value) else show(value)
     if text[:1] in ("=", "+", "-", "@") and not re.fullmatch(
         r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", text, re.I

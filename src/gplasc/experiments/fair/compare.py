@@ -43,7 +43,10 @@ _Runs = dict[tuple[Any, ...], list[PlannedRun]]
 
 @dataclass(frozen=True)
 class Compared:
-    """A fair comparison, the files written, and the runs that failed."""
+    """A fair comparison, the files written, and the failed runs that leave gaps in its tables.
+
+    A trial that failed leaves none if another trial of its row was completed.
+    """
 
     summary: FairSummary
     files: list[Path]
@@ -101,6 +104,8 @@ def compare_fairly(
     chosen = {key: choose(trials) for key, trials in tried.items()}
     tests = _test_runs(sides, chosen, protocol, data_dir)
     warmth = _temperature_runs(sides, protocol, data_dir)
+    gaps = {run.run_id for side in sides if chosen[side.key] is None for run in _of(tuning, side)}
+    gaps |= {run.run_id for run in (*_all(tests), *_all(warmth))}
     results |= stage("test", tests | warmth)
     records = _records(results)
     overlaps = _overlaps(_all(tests), records, out, data_dir, device, overlap)
@@ -121,7 +126,7 @@ def compare_fairly(
     failed = [result for result in results.values() if result.state == "failed"]
     print_failures(failed)
     print(f"written: {', '.join(map(str, files))}")
-    return Compared(summary, files, failed)
+    return Compared(summary, files, [result for result in failed if result.job.run_id in gaps])
 
 
 def preview_fair(
@@ -211,6 +216,10 @@ def _temperature_runs(sides: Sequence[Side], protocol: Protocol, data_dir: Path 
 
 def _all(groups: _Runs) -> list[PlannedRun]:
     return [run for group in groups.values() for run in group]
+
+
+def _of(tuning: _Runs, side: Side) -> list[PlannedRun]:
+    return [run for number, _ in enumerate(side.trials) for run in tuning[side.key, number]]
 
 
 def _identified(groups: _Runs, data_dir: Path | None) -> _Runs:

@@ -203,10 +203,11 @@ def _center_sphere(record: dict[str, Any], name: str) -> SpherePanel | None:
     else:
         exact = f"with {share:.1%} of their spread; regions may overlap here that are apart in all dimensions"
     seed = record["settings"].get("seed", 0)
+    mean = gram[numpy.triu_indices(len(gram), 1)].mean()
     return SpherePanel(
         f"Task regions of {name}, seed {seed}",
         f"Three dimensions hold the {len(points)} task centers {exact}. Each region is the cap whose angle is that of "
-        f"the task's radius seen from the origin. Mean cosine between centers: {last['center_cosine_mean']:.2f}. "
+        f"the task's radius seen from the origin. Mean cosine between centers: {mean:.2f}. "
         "Drag to turn.",
         tuple(tasks),
         view,

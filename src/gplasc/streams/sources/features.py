@@ -46,11 +46,11 @@ def read(request: Request) -> Dataset:
     from gplasc.streams.dataset import Dataset
 
     index = read_index(request.path)
-    counts = [int(count) for count in index["classes_per_task"]]
+    counts: list[int] = index["classes_per_task"]
     return Dataset(
-        train=_join(request.path, len(counts), "train"),
-        test=_join(request.path, len(counts), "test"),
-        class_names=tuple(map(str, index["class_names"])),
+        train=_join(request.path, counts, "train"),
+        test=_join(request.path, counts, "test"),
+        class_names=tuple(index["class_names"]),
         mean=(),
         std=(),
         classes_per_task=max(counts),
@@ -65,18 +65,25 @@ def read_part(path: Path) -> tuple[Tensor, Tensor]:
 
     try:
         found = load_file(path)
-        return found["x"], found["y"]
-    except (OSError, SafetensorError, KeyError) as error:
+        x, y = found["x"], found["y"]
+        if x.ndim != 4 or not x.is_floating_point() or y.shape != x.shape[:1] or y.is_floating_point():
+            raise ValueError(f"x is {x.dtype} {tuple(x.shape)}, y is {y.dtype} {tuple(y.shape)}")
+        return x, y
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}); run `gplasc features` again") from None
 
 
-def _join(folder: Path, tasks: int, split: str) -> Split:
+def _join(folder: Path, counts: list[int], split: str) -> Split:
     import torch
 
     from gplasc.streams.dataset import Split
 
-    parts = [read_part(folder / part_name(task, split)) for task in range(tasks)]
-    return Split(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
+    parts = [read_part(folder / part_name(task, split)) for task in range(len(counts))]
+    labels = torch.cat([y for _, y in parts])
+    agree = len({x.shape[1:] for x, _ in parts}) == 1
+    if not agree or not len(labels) or labels.min() < 0 or labels.max() >= sum(counts):
+        raise UserError(f"the features in {folder} do not fit together; run `gplasc features` again")
+    return Split(torch.cat([x for x, _ in parts]), labels)
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -87,10 +94,15 @@ def read_index(folder: Path) -> dict[str, Any]:
     """
     try:
         index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        if index["format"] == 1 and index["classes_per_task"]:
-            return index
-        raise ValueError(f"format {index['format']} is not known")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if index["format"] != 1:
+            raise ValueError(f"format {index['format']} is not known")
+        counts, names = index["classes_per_task"], index["class_names"]
+        if not all(type(count) is int and count > 0 for count in counts) or not isinstance(counts, list):
+            raise ValueError("classes_per_task is no list of numbers")
+        if not all(type(name) is str for name in names) or len(names) != sum(counts) or not counts:
+            raise ValueError("class_names does not name every class")
+        return index
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{folder} holds no features ({error}); write them with `gplasc features --out {folder}`"
         ) from None
