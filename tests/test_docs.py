@@ -123,8 +123,9 @@ def at_smoke_scale(words):
             return None  # nothing is downloaded here
         return [word.replace("seq-cifar10", "seq-digits") for word in words]
     if kind == "learn" and not Path(words[1]).exists():
-        words = option(option(words, "--image-size", "8"), "--buffer", "6")
-        return [*words, "--scale", "smoke", "--encoder", "small", "--quiet"]
+        for name, value in (("--image-size", "8"), ("--buffer", "6"), ("--encoder", "small")):
+            words = option(words, name, value)
+        return [*words, "--scale", "smoke", "--quiet"]
     if kind in ("run", "sweep", "reproduce"):
         words = option(words, "--scale", "smoke")
         words = option(words, "--workers", None if kind == "run" else "1")

