@@ -61,7 +61,7 @@ def write_state(path: Path, state: dict[str, Any]) -> Path:
     content = io.BytesIO()
     torch.save(state, content)
     content.write(hashlib.sha256(content.getbuffer()).digest())
-    return write_atomic(path, content.getvalue())
+    return write_atomic(path, content.getbuffer())
 
 
 def read_state(path: Path) -> dict[str, Any] | None:

@@ -22,7 +22,8 @@ from gplasc.streams import Samples, Task
 from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
 from gplasc.transfer import transfer
 
-_FORWARD_ROWS = 512
+FORWARD_ROWS = 512
+"""Rows of a forward pass outside training."""
 
 
 class Context:
@@ -227,7 +228,7 @@ class Context:
         generator: torch.Generator | None = None,
     ) -> Iterator[Outputs]:
         """Yield the frozen network's outputs on samples, a few hundred rows at a time."""
-        for index in torch.arange(len(samples)).split(_FORWARD_ROWS):
+        for index in torch.arange(len(samples)).split(FORWARD_ROWS):
             self.progress("features", int(index[0]) / len(samples))
             yield self.embed_rows(samples.take(index).x, augmentation, generator=generator)
 

@@ -39,11 +39,10 @@ class Pool:
         else:
             first = self._sources[0].x
             x = torch.empty((len(index), *first.shape[1:]), dtype=first.dtype)
-            for number, source in enumerate(self._sources):
-                start, end = self._starts[number], self._starts[number + 1]
-                rows = ((index >= start) & (index < end)).nonzero().flatten()
-                if len(rows):
-                    x[rows] = source.take(index[rows] - start).x
+            source_of = torch.bucketize(index, self._starts[1:], right=True)
+            for number in source_of.unique().tolist():
+                rows = (source_of == number).nonzero().flatten()
+                x[rows] = self._sources[number].take(index[rows] - self._starts[number]).x
         rows_of_memory = torch.where(index >= self.num_current, index - self.num_current, -1)
         self._latest = x, index
         return Batch(x, self.y[index], rows_of_memory)

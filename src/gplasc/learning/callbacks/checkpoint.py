@@ -10,9 +10,14 @@ from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.learner import Callback, Learner
 
+_SHARE = 0.01  # of the time, at most, is spent on checkpoints around the ends of tasks
+
 
 class Checkpoint(Callback):
     """Writes checkpoints into a folder: every so many seconds (or steps), and around the end of each task.
+
+    Tasks may be so short that checkpoints around their ends would take longer than the tasks. A checkpoint is left out
+    if, in the time since the last one, a hundred could not have been written. With `every_steps` none is left out.
 
     Args:
         folder: Where they are written; the last two are kept.
@@ -44,26 +49,37 @@ class Checkpoint(Callback):
         self._identity = identity or {}
         self._on_saved = on_saved
         self._saved_at = time.monotonic()
+        self._cost = 0.0  # seconds of the last one
 
     def on_step_end(self, learner: Learner) -> None:
         """Save when it is time."""
-        due = time.monotonic() - self._saved_at >= self._every
-        if due or (self._every_steps and learner.position.total_steps % self._every_steps == 0):
+        if self._waited(self._every) or (
+            self._every_steps and learner.position.total_steps % self._every_steps == 0
+        ):
             self.save(learner)
 
     def on_task_trained(self, learner: Learner) -> None:
         """Save before predictor, memory and evaluation, which are computed again if they are cut off."""
-        self.save(learner)
+        self._save_around_task(learner)
 
     def on_task_end(self, learner: Learner) -> None:
         """Save the complete task."""
-        self.save(learner)
+        self._save_around_task(learner)
 
     def save(self, learner: Learner) -> None:
         """Write a checkpoint, after the terms up to here have been logged and checked."""
+        start = time.monotonic()
         learner.log_terms()
         position = learner.position
         number = 2 * position.total_steps + position.task  # grows with every kind of progress
         state = {"learner": learner.state_dict(), "identity": self._identity}
         self._on_saved(checkpoints.save(self._folder, number, state))
         self._saved_at = time.monotonic()
+        self._cost = self._saved_at - start
+
+    def _save_around_task(self, learner: Learner) -> None:
+        if self._every_steps or self._waited(min(self._every, self._cost / _SHARE)):
+            self.save(learner)
+
+    def _waited(self, seconds: float) -> bool:
+        return time.monotonic() - self._saved_at >= seconds
