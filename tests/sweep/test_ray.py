@@ -18,6 +18,7 @@ import pytest
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.sweep.engine import Engine
+from gplasc.sweep.overview import Overview
 from gplasc.sweep.ray_executor import RayExecutor
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
@@ -235,12 +236,19 @@ def texts(paths) -> str:
 
 @needs_cluster
 @pytest.mark.parametrize("shared", [True, False], ids=["shared folder", "storage"])
-def test_a_killed_node_loses_no_run_and_changes_no_number(shared, cluster, user, local, tmp_path, capfd):
+def test_a_killed_node_loses_no_run_and_changes_no_number(
+    shared, cluster, user, local, tmp_path, capfd, monkeypatch
+):
     out, storage = tmp_path / "runs", tmp_path / "storage"
     kept = out if shared else storage
+    shown = set()  # the runs whose progress reached the overview
+    real = Overview.moment
+    monkeypatch.setattr(
+        Overview, "moment", lambda self, job, moment: shown.add(job.run_id) or real(self, job, moment)
+    )
 
     def kill_when_both_have_a_checkpoint() -> None:
-        wait_for(lambda: len({path.parent for path in kept.glob("*/checkpoint-*.pt")}) == 2)
+        wait_for(lambda: len({path.parent for path in kept.glob("*/checkpoint-*.pt")}) == len(shown) == 2)
         user.method.unlink()  # what starts from now on has the copies that were sent
         user.plugin.unlink()
         cluster.nodes[1].kill()
