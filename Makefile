@@ -11,7 +11,7 @@ help:
 	@echo "make fuzz   damage every kind of input by the thousand; CASES=3000 SEED=0"
 	@echo "make soak   kill runs by the hundred and let the disk fail; KILLS=300 FAULTS=60 SEED=0"
 	@echo "make test-ray  sweeps on a Ray cluster of two nodes on this machine, one of them killed (minutes)"
-	@echo "make bench  measure augmentation, losses, memories and training steps, as ratios"
+	@echo "make bench  measure how close everything is to its limit; ITEMS="overhead growth" for some of it"
 	@echo "make docs   build the site into site/; open site/index.html, no server is needed"
 	@echo "make clean  remove .venv and caches"
 
@@ -41,11 +41,9 @@ soak: .venv/installed-dev
 test-ray: .venv/installed-dev .venv/installed-ray
 	OMP_NUM_THREADS=1 GPLASC_TEST_RAY=1 $(BIN)/pytest tests/sweep/test_ray.py -v
 
+ITEMS ?=
 bench: .venv/installed-report
-	$(BIN)/python benchmarks/augment.py
-	$(BIN)/python benchmarks/loss_memory.py
-	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/step.py
+	OMP_NUM_THREADS=1 $(BIN)/gplasc bench $(ITEMS)
 
 .PHONY: docs
 docs: .venv/installed-docs

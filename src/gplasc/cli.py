@@ -287,6 +287,8 @@ class _Many:
     """Ray: cores of each run; default: 1."""
     gpus: float | None = None
     """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
+    storage: str | None = None
+    """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
     dry_run: bool = False
     """Only say how many runs there are, how many are complete, and how long the rest takes."""
     quiet: bool = False
@@ -296,7 +298,9 @@ class _Many:
         """Return what computes the runs."""
         from gplasc.sweep.engine import Engine
 
-        return Engine(self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus)
+        return Engine(
+            self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus, self.storage
+        )
 
 
 @dataclass
@@ -597,6 +601,32 @@ class _Check:
         return 0 if passed else 1
 
 
+@dataclass
+class _Bench:
+    """Measure how close the library is to its limits: ratios of processor time, one thread, taken in turns.
+
+    Prints a row for every bar and writes bench.json and bench.svg. Exits with 1 if a figure misses its bar that did not
+    miss it in the stored figures.
+    """
+
+    items: Positional[tuple[str, ...]] = ()
+    """What to measure: overhead, efficiency, teacher, evaluation, loop, growth, memory, startup, smoke, checkpoints."""
+    out: Path = Path("bench")
+    """Folder of the files."""
+    quick: bool = False
+    """Measure something tiny in seconds: it shows that everything works, and nothing else."""
+    against: Path | None = None
+    """File of figures to compare with; default: those of the last release."""
+    store: bool = False
+    """Also write the figures into that file."""
+
+    def main(self) -> int:
+        """Run the command."""
+        from gplasc.bench.command import STORED, bench
+
+        return bench(self.items, self.out, quick=self.quick, against=self.against or STORED, store=self.store)
+
+
 _Command = (
     Annotated[_Run, subcommand("run")]
     | Annotated[_Sweep, subcommand("sweep")]
@@ -607,6 +637,7 @@ _Command = (
     | Annotated[_List, subcommand("list")]
     | Annotated[_Data, subcommand("data")]
     | Annotated[_Check, subcommand("check")]
+    | Annotated[_Bench, subcommand("bench")]
     | Annotated[Learn, subcommand("learn")]
     | Annotated[Predict, subcommand("predict")]
     | Annotated[Info, subcommand("info")]

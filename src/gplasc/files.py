@@ -40,7 +40,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
             temporary.unlink()
 
 
-def write_atomic(path: Path | str, content: bytes | str) -> Path:
+def write_atomic(path: Path | str, content: bytes | memoryview | str) -> Path:
     """Write `content` (text as UTF-8, line ends as given) so that no reader ever sees half of it.
 
     Raises:

@@ -130,3 +130,16 @@ def test_a_column_can_be_widened():
     memory.widen("logits", 3)
     memory.widen("absent", 9)
     assert memory["logits"].shape == (3, 4)
+
+
+def test_few_rows_of_a_large_memory_are_drawn_uniformly_without_replacement(monkeypatch):
+    monkeypatch.setattr("gplasc.memory.buffer._LARGE", 8)
+    memory = Buffer(10)
+    memory.replace({"x": torch.zeros(10, 1), "y": torch.arange(10)})
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.zeros(10)
+    for _ in range(2000):
+        index = memory.sample(4, generator)
+        assert len(index.unique()) == len(index) == 4
+        counts[index] += 1
+    assert (counts / 2000 - 0.4).abs().max() < 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
 from gplasc.learning.batch import Batch, ImageFormat, Part
 from gplasc.learning.batchnorm import synchronize_batchnorm
-from gplasc.learning.context import Context
+from gplasc.learning.context import FORWARD_ROWS, Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.digest import digest
 from gplasc.learning.distributed import Processes
@@ -28,6 +29,7 @@ from gplasc.learning.schedule import epochs_of
 from gplasc.models import Network, Outputs, steady_statistics
 from gplasc.streams import Samples, Task
 
+_RESULTS = ("class_il", "task_il", "geometry", "timings")
 _LOG_EVERY = 20  # steps between two looks at the terms, each of which synchronizes the device
 
 
@@ -203,6 +205,8 @@ class Learner:
             ctx.pool = Pool([*(other.train for other in past), task.train])
         else:
             ctx.pool = Pool([task.train], None if self.method.pool == "current" else ctx.memory)
+        if ctx.processes.size == 1:  # several processes move their shares of each batch
+            ctx.pool.keep_on(ctx.device)
 
     def _begin(self) -> None:
         for component in self.components:
@@ -312,14 +316,15 @@ class Learner:
 
     def _evaluate(self, tasks: Sequence[Task], predictor: nn.Module) -> None:
         scores, labels, means = [], [], []
-        for task in tasks:
-            samples = evaluation_samples(task, self.config)
-            features = self.ctx.features(samples)
-            y = self.ctx.to_device(samples.y)
-            with torch.no_grad():
-                scores.append(predictor(features))
-            labels.append(y)
-            means.append(class_means(nn.functional.normalize(features, dim=1), y, task.classes).cpu())
+        for group in _groups([evaluation_samples(task, self.config) for task in tasks]):
+            together = self.ctx.features(group[0] if len(group) == 1 else Pool(group))
+            for samples, features in zip(group, together.split([len(s) for s in group]), strict=True):
+                y = self.ctx.to_device(samples.y)
+                with torch.no_grad():
+                    scores.append(predictor(features))
+                unit = nn.functional.normalize(features, dim=1)
+                means.append(class_means(unit, y, tasks[len(labels)].classes).cpu())
+                labels.append(y)
         in_class, in_task = accuracy_rows(scores, labels, [task.classes for task in tasks])
         self.class_il.append(in_class)
         self.task_il.append(in_task)
@@ -400,11 +405,10 @@ class Learner:
             "random": ctx.random.state_dict(),
             "components": [component.state_dict() for component in self.components],
             "results": {
-                "class_il": self.class_il,
-                "task_il": self.task_il,
-                "geometry": self.geometry,
-                "timings": self.timings,
-                "means_when_learned": self._means_when_learned,
+                # As text: torch.save calls a function for every number, and there are more with every task.
+                **{name: json.dumps(getattr(self, name)) for name in _RESULTS},
+                "means_when_learned": torch.cat(self._means_when_learned or [torch.zeros(0)]),
+                "means_rows": [len(means) for means in self._means_when_learned],
             },
         }
 
@@ -434,9 +438,14 @@ class Learner:
             state["random"]
         )  # last: what was built above has drawn from the generators
         results = state["results"]
-        self.class_il, self.task_il = results["class_il"], results["task_il"]
-        self.geometry, self.timings = results["geometry"], results["timings"]
-        self._means_when_learned = results["means_when_learned"]
+        means = results["means_when_learned"]
+        if isinstance(means, list):  # written before results were text
+            results = {**results, **{name: json.dumps(results[name]) for name in _RESULTS}}
+        else:
+            means = [rows.clone() for rows in means.split(results["means_rows"])]
+        self._means_when_learned = means
+        for name in _RESULTS:
+            setattr(self, name, json.loads(results[name]))
 
     @property
     def needs_previous(self) -> bool:
@@ -472,3 +481,16 @@ def evaluation_samples(task: Task, config: Config) -> Samples:
         assert task.validation is not None
         return task.validation
     return task.test
+
+
+def _groups(samples: Sequence[Samples]) -> list[list[Samples]]:
+    """Group neighbors that fit into one forward pass together: many small tasks take few passes."""
+    groups: list[list[Samples]] = []
+    rows = FORWARD_ROWS
+    for one in samples:
+        if rows + len(one) > FORWARD_ROWS:
+            groups.append([])
+            rows = 0
+        groups[-1].append(one)
+        rows += len(one)
+    return groups

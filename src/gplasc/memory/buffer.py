@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_LARGE = 2**15  # rows
+
 
 class Buffer:
     """Rows with columns ``x``, ``y`` and those a method adds, up to a capacity.
@@ -122,7 +124,14 @@ class Buffer:
         Returns:
             Row indices of shape (min(count, len),).
         """
-        return torch.randperm(self._size, generator=generator)[:count]
+        if self._size < _LARGE or count >= self._size // 2:
+            return torch.randperm(self._size, generator=generator)[:count]
+        # A permutation of all rows takes time in proportion to them: draw until there are enough different ones.
+        drawn = torch.randint(self._size, (count,), generator=generator)
+        while len(found := _distinct(drawn)) < count:
+            more = torch.randint(self._size, (count - len(found),), generator=generator)
+            drawn = torch.cat([found, more])
+        return found
 
     def rows(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return all columns.
@@ -154,3 +163,8 @@ class Buffer:
         """
         self.replace(state["columns"])
         self.seen = state["seen"]
+
+
+def _distinct(index: Tensor) -> Tensor:
+    """Return the different numbers of (K,) in the order in which they come first."""
+    return torch.tensor(list(dict.fromkeys(index.tolist())), dtype=torch.int64)

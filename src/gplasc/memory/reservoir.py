@@ -28,10 +28,9 @@ def _reservoir_slots(
     slots = np.concatenate([np.arange(seen, seen + free), late[entering]])
     position = np.concatenate([np.arange(free), entering + free])
     if len(entering) and len(slots) > 1:
-        holder = np.full(capacity, -1)
-        holder[slots] = position  # of several positions numpy keeps the last
-        slots = np.flatnonzero(holder >= 0)
-        position = holder[slots]
+        # Of several samples with the same slot the last one, which is the first in reverse.
+        slots, last = np.unique(slots[::-1], return_index=True)
+        position = position[::-1][last]
     return torch.from_numpy(position), torch.from_numpy(slots)
 
 

@@ -117,6 +117,10 @@ class Chart:
 
     def write(self, stem: Path) -> list[Path]:
         """Write SVG and PDF files, with title and legend inside, and return their paths."""
+        return self.draw_with_title().write(stem, self.summary)
+
+    def draw_with_title(self) -> Drawing:
+        """Return the drawing with title and legend inside, for a file of its own."""
         drawing = Drawing(_WIDTH)
         drawing.text(8, 16, self.title, size=13)
         bottom = self._draw(drawing, 24)
@@ -126,7 +130,7 @@ class Chart:
                 _swatch(drawing, series, 24, bottom - 4, bar=self.kind == "stack")
                 drawing.text(46, bottom, series.name)
         drawing.height = bottom + 8
-        return drawing.write(stem, self.summary)
+        return drawing
 
     def draw(self) -> Drawing:
         """Return the drawing without title and legend, which the page sets itself."""

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.learner import Callback, Learner
 
+_SHARE = 0.01  # of the time, at most, is spent on checkpoints around the ends of tasks
+
 
 class Checkpoint(Callback):
     """Writes checkpoints into a folder: every so many seconds (or steps), and around the end of each task.
+
+    Tasks may be so short that checkpoints around their ends would take longer than the tasks. A checkpoint is left out
+    if, in the time since the last one, a hundred could not have been written. With `every_steps` none is left out.
 
     Args:
         folder: Where they are written; the last two are kept.
         every: Seconds between two checkpoints.
         every_steps: Steps between two checkpoints, in addition.
         identity: What the run is made of, kept beside the state and compared when the run resumes.
+        on_saved: Called with the path of each new checkpoint.
 
     Raises:
         UserError: If the time or the number of steps is none.
@@ -30,6 +37,7 @@ class Checkpoint(Callback):
         every: float = 60.0,
         every_steps: int | None = None,
         identity: dict[str, str] | None = None,
+        on_saved: Callable[[Path], None] = lambda path: None,
     ) -> None:
         if not every >= 0:
             raise UserError(f"checkpoints are to be written every {every} seconds; give 0 or more")
@@ -39,27 +47,39 @@ class Checkpoint(Callback):
         self._every = every
         self._every_steps = every_steps
         self._identity = identity or {}
+        self._on_saved = on_saved
         self._saved_at = time.monotonic()
+        self._cost = 0.0  # seconds of the last one
 
     def on_step_end(self, learner: Learner) -> None:
         """Save when it is time."""
-        due = time.monotonic() - self._saved_at >= self._every
-        if due or (self._every_steps and learner.position.total_steps % self._every_steps == 0):
+        if self._waited(self._every) or (
+            self._every_steps and learner.position.total_steps % self._every_steps == 0
+        ):
             self.save(learner)
 
     def on_task_trained(self, learner: Learner) -> None:
         """Save before predictor, memory and evaluation, which are computed again if they are cut off."""
-        self.save(learner)
+        self._save_around_task(learner)
 
     def on_task_end(self, learner: Learner) -> None:
         """Save the complete task."""
-        self.save(learner)
+        self._save_around_task(learner)
 
     def save(self, learner: Learner) -> None:
         """Write a checkpoint, after the terms up to here have been logged and checked."""
+        start = time.monotonic()
         learner.log_terms()
         position = learner.position
         number = 2 * position.total_steps + position.task  # grows with every kind of progress
         state = {"learner": learner.state_dict(), "identity": self._identity}
-        checkpoints.save(self._folder, number, state)
+        self._on_saved(checkpoints.save(self._folder, number, state))
         self._saved_at = time.monotonic()
+        self._cost = self._saved_at - start
+
+    def _save_around_task(self, learner: Learner) -> None:
+        if self._every_steps or self._waited(min(self._every, self._cost / _SHARE)):
+            self.save(learner)
+
+    def _waited(self, seconds: float) -> bool:
+        return time.monotonic() - self._saved_at >= seconds

@@ -17,7 +17,7 @@ class StopSignals(Callback):
 
     Args:
         save: Called with the learner before `Interrupted` is raised after a step. Outside training nothing is saved:
-            a checkpoint was written right before.
+            what was computed since the last checkpoint is computed again.
     """
 
     def __init__(self, save: Callable[[Learner], None]) -> None:

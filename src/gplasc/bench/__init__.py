@@ -1,0 +1,1 @@
+"""`gplasc bench`: how close the library is to its limits, as ratios measured in one process."""

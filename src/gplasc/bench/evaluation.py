@@ -1,0 +1,94 @@
+"""The second stage and evaluation: the cached probe against the published one, and their share of a whole run."""
+
+from __future__ import annotations
+
+import statistics
+from functools import partial
+
+import torch
+
+from gplasc.bench.clock import seconds
+from gplasc.bench.figure import Figure
+from gplasc.bench.phases import PhaseClock
+from gplasc.build import build_learner
+from gplasc.learning import Learner
+from gplasc.learning.pool import Pool
+from gplasc.learning.probe import new_probe, train_probe
+from gplasc.learning.schedule import epochs_of
+from gplasc.random import Generators
+from gplasc.resolve import resolve
+from gplasc.streams import Stream, open_stream
+
+
+def measure_evaluation(quick: bool) -> list[Figure]:
+    """Measure a shortened run with the settings of Seq-CIFAR-10 at cpu scale, on synthetic images of that size.
+
+    It has a quarter of the images, test images and buffer: the shares are those of the whole run.
+    """
+    learner, stream, clock = _run(quick)
+    return [*_probes(learner, stream, 1 if quick else 2), *_share(learner, clock)]
+
+
+def _run(quick: bool) -> tuple[Learner, Stream, PhaseClock]:
+    """Learn five tasks, one epoch each, with 100 training and 250 test images a class."""
+    images, tests, pixels = (8, 4, 8) if quick else (100, 250, 32)
+    name = f"synthetic:tasks=5,classes=2,size={pixels},channels=3,train={images},test={tests}"
+    kept = resolve("seq-cifar10", "co2l", ("gplasc",), scale="cpu").config
+    settings = {
+        "train.epochs": 1,
+        "train.first_epochs": 1,
+        "train.warmup_epochs": 0,
+        "train.batch": kept.train.batch,
+        "model.encoder": kept.model.encoder,
+        "model.width": 4 if quick else kept.model.width,
+        "model.features": kept.model.features,
+        "data.images_per_class": None,
+        "data.test_images_per_class": None,
+        "probe.epochs": 2 if quick else kept.probe.epochs,
+        "probe.views": 2 if quick else kept.probe.views,
+        "probe.batch": kept.probe.batch,
+        "probe.milestones": kept.probe.milestones,
+    }
+    config = resolve(
+        name, "co2l", ("gplasc",), buffer=kept.buffer // 4, scale="cpu", settings=settings
+    ).config
+    clock, stream = PhaseClock(), open_stream(name)
+    learner = build_learner(config, stream, callbacks=[clock])
+    learner.learn(stream)
+    return learner, stream, clock
+
+
+def _share(learner: Learner, clock: PhaseClock) -> list[Figure]:
+    """Scale the time of the one epoch to all epochs; everything else was done in full."""
+    train = resolve("seq-cifar10", "co2l", ("gplasc",), scale="cpu").config.train
+    training = sum(spent * epochs_of(train, task) for task, spent in enumerate(clock.training))
+    rest = sum(clock.rest)
+    name = "share of a Seq-CIFAR-10 run at cpu scale outside training, co2l+gplasc"
+    return [Figure("evaluation", name, rest / (rest + training), 0.10)]
+
+
+def _probes(learner: Learner, stream: Stream, seeds: int) -> list[Figure]:
+    """Train both kinds of probe on the samples of all tasks, alternately, and compare time and accuracy."""
+    ctx = learner.ctx
+    mixed = torch.Generator().manual_seed(0)
+    some = [task.train.take(torch.randperm(len(task.train), generator=mixed)[:40]) for task in stream]
+    ctx.pool = Pool(some)
+    features = torch.cat([ctx.features(task.test) for task in stream])
+    y = torch.cat([task.test.y for task in stream])
+    times: dict[str, list[float]] = {"cached": [], "published": []}
+    accuracy: dict[str, list[float]] = {"cached": [], "published": []}
+    config = ctx.config
+    for seed in range(seeds):
+        for mode in times:
+            ctx.config = config.model_copy(update={"probe": config.probe.model_copy(update={"mode": mode})})
+            ctx.random = Generators(seed)
+            probe = new_probe(ctx)
+            times[mode].append(seconds(partial(train_probe, probe, ctx)))
+            accuracy[mode].append(100 * (probe(features).argmax(1).cpu() == y).float().mean().item())
+    ctx.config = config
+    faster = statistics.median(p / c for p, c in zip(times["published"], times["cached"], strict=True))
+    lost = statistics.fmean(accuracy["published"]) - statistics.fmean(accuracy["cached"])
+    return [
+        Figure("evaluation", "published probe / cached probe, time", faster, 10.0, "least"),
+        Figure("evaluation", "published probe - cached probe, accuracy", lost, 0.5, unit="points"),
+    ]

@@ -1,0 +1,187 @@
+"""What grows with the number of tasks, the number of classes and the size of the memory."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gplasc.bench.clock import alternate, ratio
+from gplasc.bench.figure import Curve, Figure, Measured
+from gplasc.bench.resident import resident_bytes
+from gplasc.bench.steps import StepSize, learner_in_second_task, stepper
+from gplasc.learning import Callback, Learner
+from gplasc.progress import display
+from gplasc.resolve import resolve
+from gplasc.results.record import RECORD
+from gplasc.running import execute
+
+_CONTENDERS = (("er", ()), ("co2l", ("gplasc",)))
+_BAR = 1.1
+_PHASES = ("training", "everything else", "evaluation")
+
+
+def measure_growth(quick: bool) -> Measured:
+    """Learn streams of more and more tasks, and take steps with more classes and larger memories."""
+    lengths = (2, 4) if quick else (5, 20, 100, 200)
+    found = Measured()
+    for method, plugins in _CONTENDERS:
+        found += _tasks(method, plugins, lengths)
+    return found + Measured(_steps(quick))
+
+
+@dataclass
+class _Stream:
+    """What one run of some tasks took."""
+
+    clock: _TaskClock
+    record_bytes: int
+
+
+class _TaskClock(Callback):
+    """Notes processor time by phase, resident memory and the size of the checkpoint after every task."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seconds: dict[str, list[float]] = {phase: [] for phase in _PHASES}
+        self.resident: list[int] = []
+        self.checkpoint: list[int] = []
+        self._folder = folder
+        self._end = self._begin = self._trained = time.process_time()
+        self._evaluation: float | None = None
+
+    def on_task_begin(self, learner: Learner) -> None:
+        self._begin = time.process_time()
+
+    def on_task_trained(self, learner: Learner) -> None:
+        self._trained = time.process_time()
+        self._evaluation = None
+
+    def on_progress(self, learner: Learner, phase: str, done: float) -> None:
+        # Evaluation begins with the first features after the probe.
+        if phase == "probe":
+            self._evaluation = None
+        elif self._evaluation is None:
+            self._evaluation = time.process_time()
+
+    def on_task_end(self, learner: Learner) -> None:
+        now = time.process_time()
+        evaluation = now - (self._evaluation or now)
+        training = self._trained - self._begin
+        for phase, value in zip(
+            _PHASES, (training, now - self._end - training - evaluation, evaluation), strict=True
+        ):
+            self.seconds[phase].append(value)
+        self.resident.append(resident_bytes())
+        self.checkpoint.append(max((path.stat().st_size for path in self._folder.glob("*/*.pt")), default=0))
+        self._end = now
+
+
+def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _Stream:
+    settings = {
+        "model.encoder": "small",
+        "model.width": 8,
+        "model.features": "signed",
+        "train.batch": 32,
+        "train.epochs": 2,
+        "train.first_epochs": 2,
+        "data.images_per_class": None,
+        "data.test_images_per_class": None,
+    }
+    if method == "co2l":
+        settings |= {"probe.epochs": 5, "probe.views": 2, "probe.mode": "cached", "train.warmup_epochs": 0}
+    stream = f"synthetic:tasks={tasks},classes=2,size=8,channels=1,train=8,test=8"
+    with tempfile.TemporaryDirectory() as name:
+        clock = _TaskClock(Path(name))
+        resolved = resolve(stream, method, plugins, buffer=50, scale="smoke", settings=settings)
+        result = execute(
+            resolved, out=Path(name), device="cpu", callbacks=[clock], display=display(quiet=True)
+        )
+        return _Stream(clock, (result.folder / RECORD).stat().st_size)
+
+
+def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Measured:
+    title = "+".join((method, *plugins))
+    runs = {tasks: _learn(method, plugins, tasks) for tasks in lengths}
+    most, half = lengths[-1], lengths[-2]
+    clock = runs[most].clock
+    early = range(most // 20, most // 5 + 1)  # tasks 10 to 40 of 200
+    late = range(most - len(early), most)
+
+    def median(values: Sequence[float], tasks: range) -> float:
+        return statistics.median(values[task] for task in tasks)
+
+    def grown(values: Sequence[float]) -> float:
+        return median(values, late) / max(median(values, early), 1e-9)
+
+    evaluation = clock.seconds["evaluation"]
+    middle = range(most // 2 - len(early), most // 2)
+    expected = (statistics.fmean(late) + 1) / (statistics.fmean(middle) + 1)
+    name = f"{title}, {most} tasks"
+    figures = [
+        Figure("growth", f"{phase} of a task, last / first, {name}", grown(clock.seconds[phase]), _BAR)
+        for phase in _PHASES[:2]
+    ]
+    figures += [
+        Figure(
+            "growth",
+            f"evaluation of a task, last / middle, to linear growth, {name}",
+            median(evaluation, late) / max(median(evaluation, middle), 1e-9) / expected,
+            _BAR,
+        ),
+        Figure("growth", f"resident memory, last / first, {name}", grown(clock.resident), _BAR),
+        Figure(
+            "growth",
+            f"record, bytes an entry of the matrix, {most} / {half} tasks, {title}",
+            runs[most].record_bytes / most**2 / (runs[half].record_bytes / half**2),
+            _BAR,
+        ),
+        Figure("growth", f"record of {most} tasks, {title}", runs[most].record_bytes / 1e6, unit="MB"),
+        Figure("growth", f"checkpoint of {most} tasks, {title}", clock.checkpoint[-1] / 1e6, unit="MB"),
+    ]
+    places = tuple(range(1, most + 1))
+    curves = [
+        _curve("Time of a task", f"{title}: {phase}", "processor seconds", places, clock.seconds[phase])
+        for phase in _PHASES
+    ]
+    curves += [
+        _curve("Resident memory", title, "MB", places, [value / 1e6 for value in clock.resident]),
+        _curve("Checkpoint", title, "MB", places, [value / 1e6 for value in clock.checkpoint]),
+        _curve("Record", title, "MB", tuple(runs), [run.record_bytes / 1e6 for run in runs.values()]),
+    ]
+    return Measured(figures, curves)
+
+
+def _curve(chart: str, name: str, label: str, x: Sequence[float], y: Sequence[float]) -> Curve:
+    """Return a curve of at most twenty points, each the median of its neighbors."""
+    wide = -(-len(x) // 20)
+    starts = range(0, len(x), wide)
+    return Curve(
+        chart,
+        name,
+        "task" if chart != "Record" else "tasks",
+        label,
+        tuple(float(x[min(start + wide, len(x)) - 1]) for start in starts),
+        tuple(float(f"{statistics.median(y[start : start + wide]):.4g}") for start in starts),
+    )
+
+
+def _steps(quick: bool) -> list[Figure]:
+    """Steps with ten times the classes of a task, and with ten times the memory."""
+    size, rows = (StepSize(4, 8, 2, 8), 20) if quick else (StepSize(16, 16, 4), 200)
+    found = []
+    for method, plugins in _CONTENDERS:
+        title = "+".join((method, *plugins))
+        usual = stepper(learner_in_second_task(method, plugins, size, buffer=rows))
+        others = {
+            "20 / 2 classes a task": learner_in_second_task(method, plugins, size, classes=20, buffer=rows),
+            f"memory of {10 * rows} / {rows} rows": learner_in_second_task(
+                method, plugins, size, buffer=10 * rows
+            ),
+        }
+        for name, learner in others.items():
+            times = alternate({"usual": usual, "larger": stepper(learner)}, size.rounds)
+            found.append(Figure("growth", f"step, {name}, {title}", ratio(times, "larger", "usual"), _BAR))
+    return found

@@ -1,0 +1,250 @@
+"""Training steps: the plug-in's overhead, the efficiency of a whole step, and the cost of the previous model."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gplasc.bench.clock import Work, alternate, ratio, seconds
+from gplasc.bench.figure import Figure
+from gplasc.build import build_learner
+from gplasc.learning import Batch, Callback, Learner, Part
+from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
+from gplasc.learning.learner import Position
+from gplasc.resolve import resolve
+from gplasc.streams import open_stream
+
+FULL_WIDTH = 64
+SAVE_EVERY = 60.0  # seconds, the default of `gplasc run`
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """The size of one measurement of steps.
+
+    Args:
+        width: Channels of the first stage of ResNet-18.
+        images: Images of a batch; contrastive methods forward two views of each.
+        rounds: Turns of each contender.
+        pixels: Width and height of the images.
+    """
+
+    width: int
+    images: int
+    rounds: int
+    pixels: int = 32
+
+
+def step_sizes(quick: bool) -> tuple[StepSize, ...]:
+    """Return full width and width 16, or something tiny."""
+    return (StepSize(4, 8, 2, 8),) if quick else (StepSize(FULL_WIDTH, 16, 3), StepSize(16, 32, 7))
+
+
+def measure_overhead(quick: bool) -> list[Figure]:
+    """Measure steps of the second task with the plug-in against steps without it, on new views each time."""
+    found = []
+    for size in step_sizes(quick):
+        bar = 1.02 if size.width == FULL_WIDTH else 1.05
+        for method in ("co2l", "cclis"):
+            base, plus = (
+                learner_in_second_task(method, (), size),
+                learner_in_second_task(method, ("gplasc",), size),
+            )
+            times = alternate({"base": stepper(base), "plus": stepper(plus)}, size.rounds)
+            name = f"{method}+gplasc / {method}, width {size.width}"
+            found.append(Figure("overhead", name, ratio(times, "plus", "base"), bar))
+        found += _overhead_beside_replay(size, bar)
+    return found
+
+
+def _overhead_beside_replay(size: StepSize, bar: float) -> list[Figure]:
+    """ER forwards no second view, so GPLASC adds two views and the previous model; the rest must cost nothing."""
+    base, plus = learner_in_second_task("er", (), size), learner_in_second_task("er", ("gplasc",), size)
+    batch = _a_batch(plus)
+    own = plus.method.parts(batch, plus.ctx)
+    views = [part for plugin in plus.plugins for part in plugin.parts(batch, own, plus.ctx)]
+
+    def base_with_passes() -> None:
+        base.step(batch)
+        for part in views:
+            bare_pass(base, part.x)
+        teacher_pass(plus, own[0])
+
+    times = alternate(
+        {"er": stepper(base), "er+gplasc": stepper(plus), "passes": base_with_passes}, size.rounds
+    )
+    return [
+        Figure("overhead", f"er+gplasc / er, width {size.width}", ratio(times, "er+gplasc", "er")),
+        Figure(
+            "overhead",
+            f"er+gplasc / er with two more views and the previous model, width {size.width}",
+            ratio(times, "er+gplasc", "passes"),
+            bar,
+        ),
+    ]
+
+
+def measure_efficiency(quick: bool) -> list[Figure]:
+    """Measure the bare encoder against the steps of a real loop: augmentation, memory, logging, checkpoints."""
+    found = []
+    for size in step_sizes(quick):
+        bar = 0.95 if size.width == FULL_WIDTH else 0.90
+        value = _efficiency(size, 2 * size.rounds)
+        found.append(
+            Figure("efficiency", f"bare encoder / supcon step, width {size.width}", value, bar, "least")
+        )
+    return found
+
+
+def _efficiency(size: StepSize, steps: int) -> float:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        checkpoint = Checkpoint(folder, every=1e9)
+        clock = _StepClock(steps)
+        learner = _new_learner(
+            "supcon", (), size, [FiniteCheck(), TermLog(folder / "terms.jsonl"), checkpoint, clock]
+        )
+        with suppress(_EnoughError):
+            learner.learn(open_stream(learner.config.stream))
+        save = seconds(lambda: checkpoint.save(learner))
+    return sum(clock.bare) / (sum(clock.whole) * (1 + save / SAVE_EVERY))
+
+
+class _EnoughError(Exception):
+    """Enough steps were measured."""
+
+
+class _StepClock(Callback):
+    """Measures whole steps of the second task, from the end of one to the end of the next, and bare ones between."""
+
+    def __init__(self, steps: int) -> None:
+        self.whole: list[float] = []
+        self.bare: list[float] = []
+        self._steps = steps
+        self._since: float | None = None
+        self._x: Tensor | None = None
+
+    def on_step_end(self, learner: Learner) -> None:
+        """Note the time of the step, and take a bare one of the same size."""
+        if learner.position.task == 0:
+            return
+        now = time.process_time()
+        if self._since is None:  # nothing of this step counts
+            batch = _a_batch(learner)
+            self._x = learner.method.parts(batch, learner.ctx)[0].x
+            bare_pass(learner, self._x)
+        else:
+            assert self._x is not None
+            self.whole.append(now - self._since)
+            x = self._x
+            self.bare.append(seconds(lambda: bare_pass(learner, x)))
+        if len(self.whole) == self._steps:
+            raise _EnoughError
+        self._since = time.process_time()
+
+
+def measure_teacher(quick: bool) -> list[Figure]:
+    """Measure the previous model's pass, in both of its modes, against forward and backward of the encoder."""
+    found = []
+    for size in step_sizes(quick):
+        for mode, method in (("batch statistics", "co2l"), ("running statistics", "cclis")):
+            learner = learner_in_second_task(method, (), size)
+            part = learner.method.parts(_a_batch(learner), learner.ctx)[0]
+            works = {
+                "teacher": lambda learner=learner, part=part: teacher_pass(learner, part),
+                "both": lambda learner=learner, part=part: bare_pass(learner, part.x),
+            }
+            times = alternate(works, size.rounds)
+            name = f"previous model with {mode} / forward and backward, width {size.width}"
+            found.append(Figure("teacher", name, ratio(times, "teacher", "both"), 0.25))
+    return found
+
+
+def learner_in_second_task(
+    method: str, plugins: tuple[str, ...], size: StepSize, *, classes: int = 2, buffer: int | None = None
+) -> Learner:
+    """Return a learner with a previous model and a memory that is as full as the first task makes it.
+
+    Args:
+        method: Name of a method.
+        plugins: Names of plug-ins.
+        size: Width, images of a batch and of a class.
+        classes: Classes of each of the two tasks.
+        buffer: Rows of the memory; default: an eighth of a batch.
+    """
+    learner = _new_learner(method, plugins, size, (), classes=classes, buffer=buffer)
+    stream = open_stream(learner.config.stream)
+    learner.enter(stream[0])
+    learner.ctx.modules.train()
+    for rows in torch.arange(len(learner.ctx.pool)).split(learner.config.train.batch):  # fills a reservoir
+        learner.method.after_step(learner.ctx.pool.take(rows), [], [], learner.ctx)
+    learner.ctx.predictor = learner.method.predictor(learner.ctx)
+    learner.method.end_task(learner.ctx)
+    learner.ctx.keep_previous()
+    learner.position = Position(task=1)
+    learner.enter(stream[1])
+    learner.ctx.modules.train()
+    return learner
+
+
+def _new_learner(
+    method: str,
+    plugins: tuple[str, ...],
+    size: StepSize,
+    callbacks: Sequence[Callback],
+    *,
+    classes: int = 2,
+    buffer: int | None = None,
+) -> Learner:
+    train = max(size.images, (buffer or 0) // classes)  # enough to fill the memory
+    stream = f"synthetic:tasks=2,classes={classes},size={size.pixels},channels=3,train={train},test=2"
+    settings = {
+        "model.width": size.width,
+        "model.features": "signed",
+        "train.batch": size.images,
+        "train.epochs": 40,
+        "train.first_epochs": 1,
+        "train.precision": "float32",
+        "probe.epochs": 1,
+        "probe.mode": "cached",
+        "probe.views": 1,
+        "data.images_per_class": None,
+        "data.test_images_per_class": None,
+    }
+    given = {
+        name: value for name, value in settings.items() if not name.startswith("probe") or method != "er"
+    }
+    buffer = buffer or max(size.images // 8, 4)
+    config = resolve(stream, method, plugins, buffer=buffer, scale="paper", settings=given).config
+    return build_learner(config, open_stream(stream), callbacks=callbacks)
+
+
+def _a_batch(learner: Learner) -> Batch:
+    pool = learner.ctx.pool
+    index = torch.randperm(len(pool), generator=torch.Generator().manual_seed(0))
+    return pool.take(index[: learner.config.train.batch])
+
+
+def stepper(learner: Learner) -> Work:
+    """Return a work that takes a step on the same images, augmented anew."""
+    batch = _a_batch(learner)
+    return lambda: learner.step(batch)
+
+
+def bare_pass(learner: Learner, x: Tensor) -> None:
+    """Forward and backward through the encoder alone."""
+    learner.ctx.modules.zero_grad(set_to_none=True)
+    learner.ctx.network.encoder(x).sum().backward()
+
+
+def teacher_pass(learner: Learner, part: Part) -> None:
+    """Compute the previous model's features of a part."""
+    learner.ctx.previous_outputs(part)
+    learner.ctx.forget_step()

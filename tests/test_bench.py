@@ -1,0 +1,109 @@
+"""The command measures what it says, compares with stored figures, and the page shows the stored ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from gplasc.bench import plain_loop, steps
+from gplasc.bench.clock import alternate, ratio
+from gplasc.bench.command import _MEASUREMENTS, STORED, bench, figures_table
+from gplasc.bench.figure import Curve, Figure, Measured, got_worse, read_measured, write_measured
+from gplasc.bench.picture import write_picture
+from gplasc.cli import main
+from gplasc.errors import UserError
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_works_take_turns_and_every_second_round_is_reversed():
+    calls = []
+    times = alternate({name: lambda name=name: calls.append(name) for name in "abc"}, 2)
+    assert "".join(calls) == "abc" + "cba" + "abc"
+    assert {name: len(values) for name, values in times.items()} == {"a": 2, "b": 2, "c": 2}
+    assert ratio({"a": [3.0, 2.0, 8.0], "b": [1.0, 1.0, 2.0]}, "a", "b") == 3.0
+
+
+@pytest.mark.parametrize(
+    ("value", "bar", "at", "within", "used"),
+    [(1.0, 2.0, "most", True, 0.5), (3.0, 2.0, "most", False, 1.5), (3.0, 2.0, "least", True, 2 / 3)],
+)
+def test_a_figure_knows_whether_it_is_within_its_bar(value, bar, at, within, used):
+    figure = Figure("item", "name", value, bar, at)
+    assert figure.within is within
+    assert figure.limit_used == pytest.approx(used)
+
+
+def test_only_what_was_within_its_bar_or_unknown_got_worse():
+    before = Measured([Figure("i", "a", 1.0, 2.0), Figure("i", "b", 3.0, 2.0)])
+    now = Measured([Figure("i", name, 2.5, 2.0) for name in "abc"] + [Figure("i", "d", 1.0, 2.0)])
+    assert [figure.name for figure in got_worse(before, now)] == ["a", "c"]
+
+
+def test_figures_survive_their_file(tmp_path):
+    measured = Measured(
+        [Figure("i", "a", 0.3, 0.5, "least", "s"), Figure("i", "b", 0.1)],
+        [Curve("chart", "name", "tasks", "s", (1.0, 2.0), (0.5, 0.25))],
+    )
+    path = write_measured(tmp_path / "figures.json", measured, {})
+    assert read_measured(path) == measured
+    path.write_text("[]")
+    with pytest.raises(UserError, match="not a file of figures"):
+        read_measured(path)
+
+
+def test_the_picture_shows_every_item_and_curve(tmp_path):
+    curve = Curve("Record", "er", "tasks", "MB", (1.0, 2.0), (0.5, 0.25))
+    path = write_picture(
+        tmp_path / "bench.svg", Measured([Figure("teacher", "previous model", 0.2, 0.25)], [curve])
+    )
+    text = path.read_text()
+    assert all(word in text for word in ("teacher", "previous model", "Record"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_measures_and_compares(tmp_path, capsys):
+    items = ["overhead", "efficiency", "teacher", "loop", "growth", "checkpoints", "evaluation"]
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", *items, "--quick", "--out", str(tmp_path)])
+    assert caught.value.code == 0, capsys.readouterr()
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert {figure["item"] for figure in found["figures"]} == set(items)
+    assert all(figure["value"] == figure["value"] for figure in found["figures"])
+    assert (tmp_path / "bench.svg").read_text().startswith("<svg")
+    assert "verdict" in capsys.readouterr().out
+
+
+def test_a_figure_that_falls_behind_its_bar_fails_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(_MEASUREMENTS, "teacher", lambda quick: [Figure("teacher", "slow", 0.4, 0.25)])
+    against = tmp_path / "stored.json"
+    assert bench(["teacher"], tmp_path, quick=False, against=against) == 1
+    assert "worse than the bar" in capsys.readouterr().out
+    assert bench(["teacher"], tmp_path, quick=False, against=against, store=True) == 1
+    assert bench(["teacher"], tmp_path, quick=False, against=against) == 0  # known by now
+
+
+def test_an_unknown_item_is_a_sentence():
+    with pytest.raises(UserError, match="there is no item 'speed'"):
+        bench(["speed"], Path(), quick=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_plain_loop_minimizes_the_same_terms():
+    """The straightforward loop is a fair opponent: with equal weights and views, it has the learner's loss."""
+    learner = steps.learner_in_second_task("co2l", ("gplasc",), steps.StepSize(4, 8, 1, 8))
+    ctx = learner.ctx
+    part = learner.method.parts(ctx.pool.take(torch.arange(len(ctx.pool))), ctx)[0]
+    out, before = ctx.forward(part), ctx.previous_outputs(part)
+    terms = learner.method.loss([part], [out], ctx)
+    anchors = part.y >= ctx.task.classes.start
+    contrast = plain_loop._contrast(out.projection, part.y, anchors)
+    assert contrast.item() == pytest.approx(terms["supcon"].item(), rel=1e-4)
+    relations = plain_loop._relations(out.projection, before.projection)
+    assert relations.item() == pytest.approx(terms["ird"].item(), rel=1e-4)
+
+
+def test_the_page_shows_the_stored_figures():
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert figures_table(read_measured(STORED)).to_markdown() in page
