@@ -39,7 +39,6 @@ PARSED_ONLY = {
     "performance.md",
     "devices.md",
     "reliability.md",
-    "performance.md",
 }
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4"
 
