@@ -315,7 +315,9 @@ class Learner:
     # ---- evaluation --------------------------------------------------------------------------------------------
 
     def _evaluate(self, tasks: Sequence[Task], predictor: nn.Module) -> None:
-        scores, labels, means = [], [], []
+        scores: list[Tensor] = []
+        labels: list[Tensor] = []
+        means: list[Tensor] = []
         for group in _groups([evaluation_samples(task, self.config) for task in tasks]):
             together = self.ctx.features(group[0] if len(group) == 1 else Pool(group))
             for samples, features in zip(group, together.split([len(s) for s in group]), strict=True):
