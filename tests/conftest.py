@@ -4,6 +4,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -12,12 +14,41 @@ from gplasc.learning import Callback, Learner
 from gplasc.resolve import Resolved, resolve
 from gplasc.running import open_configured_stream
 
+SLOW = '''
+import time
+from pathlib import Path
+
+import gplasc
+
+
+class Slow(gplasc.Plugin):
+    """Short features. From the second task on each step takes a second while the file `hold` exists."""
+
+    def loss(self, own, outs, mine, my_outs, ctx):
+        if ctx.task.index and Path("HOLD").exists():
+            time.sleep(1)
+        return {"length": 0.001 * sum(out.features.square().sum(1).mean() for out in outs)}
+'''
 TINY = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def write_slow_plugin():
+    """Return a function that writes a plug-in, with which a run does not end while the file `hold` exists.
+
+    A test that stops a run does so between its first checkpoint and its end, however fast or slow the machine is.
+    """
+
+    def write(path: Path, hold: Path) -> Path:
+        path.write_text(SLOW.replace("HOLD", str(hold)))
+        return path
+
+    return write
 
 
 @pytest.fixture

@@ -287,6 +287,8 @@ class _Many:
     """Ray: cores of each run; default: 1."""
     gpus: float | None = None
     """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
+    storage: str | None = None
+    """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
     dry_run: bool = False
     """Only say how many runs there are, how many are complete, and how long the rest takes."""
     quiet: bool = False
@@ -296,7 +298,9 @@ class _Many:
         """Return what computes the runs."""
         from gplasc.sweep.engine import Engine
 
-        return Engine(self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus)
+        return Engine(
+            self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus, self.storage
+        )
 
 
 @dataclass

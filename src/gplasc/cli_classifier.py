@@ -25,16 +25,17 @@ class Learn:
     Classes may be new or known. Killed at any moment, the last state stays usable, and the same command continues.
     """
 
-    state: Positional[Path]
+    state: Annotated[Positional[Path], arg(metavar="STATE")]
     """Folder of the classifier's state; it is created if it is missing."""
-    folder: Positional[Path]
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
     """Images: FOLDER/CLASS/IMAGE.jpg."""
     method: str | None = None
     """Name of a method (see `gplasc list`), or the path of a Python file; for a new state, default: co2l."""
     plugin: _Names = ()
     """Plug-in to add; may be repeated. For a new state, default: gplasc; none for no plug-in."""
     encoder: str | None = None
-    """resnet18, small, FILE.py:function or package.module:function; for a new state, default: resnet18."""
+    """resnet18, small, gplasc.models.pretrained:efficientnet_lite0, FILE.py:function or package.module:function;
+    for a new state, default: resnet18."""
     frozen: bool = False
     """Do not train the encoder: features are computed once, and learning takes seconds."""
     buffer: int | None = None
@@ -51,6 +52,8 @@ class Learn:
     """A single setting of a new state, for example train.lr=0.1; may be repeated."""
     device: str | None = None
     """cpu, cuda, mps; default: the accelerator if there is one."""
+    skip_corrupt: bool = False
+    """Leave out images that cannot be decoded, and say how many."""
     discard: bool = False
     """Give up what an earlier call that was cut off had learned of other images."""
     save_every: float = 60.0
@@ -74,6 +77,7 @@ class Learn:
                 self._parameters(),
                 device=self.device,
                 quiet=True if self.json else self.quiet,
+                skip_corrupt=self.skip_corrupt,
                 discard=self.discard,
                 save_every=self.save_every,
             )
@@ -106,9 +110,9 @@ class Learn:
 class Predict:
     """Name the classes of images, with probabilities."""
 
-    state: Positional[Path]
+    state: Annotated[Positional[Path], arg(metavar="STATE")]
     """Folder of the classifier's state."""
-    images: Positional[tuple[Path, ...]]
+    images: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE_OR_FOLDER...")]
     """Image files, or folders of them."""
     top: int = 1
     """How many classes to print for each image, the most probable first."""
@@ -158,7 +162,7 @@ class Predict:
             )
 
     def _write_lines(self, rows: Iterator[Any]) -> None:
-        from gplasc.results.table import printable
+        from gplasc.streams.info import printable
 
         for file, found in rows:
             classes = "  ".join(f"{printable(str(label))} {100 * p:.1f} %" for label, p in found)
@@ -169,7 +173,7 @@ class Predict:
 class Info:
     """Say what a classifier has learned: classes, tasks, memory, encoder, size, accuracies."""
 
-    state: Positional[Path]
+    state: Annotated[Positional[Path], arg(metavar="STATE")]
     """Folder of the classifier's state."""
     json: bool = False
     """Print one JSON object."""
@@ -189,7 +193,7 @@ class Info:
 class Export:
     """Write a classifier as one file that predicts without gplasc: preprocessing included, class names as metadata."""
 
-    state: Positional[Path]
+    state: Annotated[Positional[Path], arg(metavar="STATE")]
     """Folder of the classifier's state."""
     to: Literal["onnx", "pt2", "safetensors"] = "onnx"
     """onnx: for onnxruntime and others; pt2: torch.export; safetensors: the weights."""

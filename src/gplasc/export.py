@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from pathlib import Path
 from typing import Literal
@@ -97,9 +98,16 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dic
         import onnxscript  # noqa: F401
     except ImportError:
         raise UserError("export to ONNX needs the extra 'onnx': pip install 'gplasc[onnx]'") from None
-    exported = torch.onnx.export(
-        program, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], verbose=False, optimize=True
-    )
+    # Without torchvision the exporter logs four warnings about operators of torchvision, which are not used here.
+    log = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        exported = torch.onnx.export(
+            program, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], verbose=False, optimize=True
+        )
+    finally:
+        log.setLevel(level)
     assert exported is not None
     model = exported.model_proto
     for key, value in metadata.items():

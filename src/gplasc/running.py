@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +154,7 @@ def execute(
     display: Display,
     save_every: float = 60.0,
     save_steps: int | None = None,
+    on_saved: Callable[[Path], None] = lambda path: None,
     tensorboard: bool = False,
     compiled: bool = False,
     processes: Processes | None = None,
@@ -188,7 +189,13 @@ def execute(
             for note in stream.notes:
                 display.say(note)
             log = TermLog(folder / TERMS)
-            checkpoint = Checkpoint(folder, every=save_every, every_steps=save_steps, identity=_code(config))
+            checkpoint = Checkpoint(
+                folder,
+                every=save_every,
+                every_steps=save_steps,
+                identity=_code(config),
+                on_saved=on_saved,
+            )
             signals = StopSignals(checkpoint.save)
             learner = build_learner(
                 config,

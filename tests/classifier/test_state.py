@@ -1,9 +1,6 @@
 """State folders: whole or as before, killed and continued bit for bit, one writer, readable later."""
 
 import json
-import multiprocessing
-import os
-import random
 import shutil
 import signal
 import time
@@ -12,33 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.soak.cuts import Cut, processes
+from tests.soak.learning import LearnRunner, cut_learning, learned, write_months
 
 from gplasc import ContinualClassifier
 from gplasc.classifier import state as states
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
-from gplasc.learning.digest import digest
 from gplasc.lock import locked
 
 from .conftest import arrays
 
-KILLS = 20
 QUICK = ["--scale", "smoke", "--encoder", "small", "--image-size", "8", "--buffer", "12", "--device", "cpu"]
-
-
-def learned(folder: Path) -> dict[str, str]:
-    """Digests of everything that decides what a classifier does next; times are left out."""
-    found, _ = states.read_state(folder).read_tensors()
-    learner = found["learner"]
-    flat = {
-        "modules": learner["modules"],
-        "predictor": learner["predictor"],
-        "memory": learner["memory"]["columns"],
-        "random": learner["random"],
-        "held": found["held"],
-    }
-    return {name: digest(tensors) for name, tensors in flat.items()}
 
 
 @pytest.mark.parametrize("method", ["co2l", "er", "slda"])
@@ -71,6 +54,52 @@ def test_a_state_that_cannot_be_read_is_explained(new, tmp_path):
     path.write_bytes(path.read_bytes()[:-100] + b"x" * 100)
     with pytest.raises(UserError, match="is damaged"):
         ContinualClassifier.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 0}, "unknown format 0"),
+        ({"config": 3}, "config"),
+        ({"files": {"learned": "../learned-00.pt", "encoder": None}}, "files.learned"),
+        ({"classes": [0, 2]}, "the classes must be those that the tasks brought"),
+        ({"tasks": []}, "tasks"),
+        ({"shape": [2, 8, 8]}, "shape must be"),
+        ({"parameters": {}}, "parameters.method"),
+    ],
+)
+def test_an_index_with_other_values_is_refused(change, said, new, tmp_path):
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(UserError, match=said) as caught:
+        ContinualClassifier.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_learned_part_with_other_keys_is_refused(new, tmp_path):
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    (path,) = tmp_path.glob("learned-*.pt")
+    found = checkpoints.read_state(path)
+    found["learner"].popitem()
+    checkpoints.write_state(path, found)
+    with pytest.raises(UserError, match="does not fit its settings") as caught:
+        ContinualClassifier.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_state_that_is_replaced_while_it_is_loaded_is_read_again(new, tmp_path, monkeypatch):
+    """Between the index and the file it names, another process may write the next state."""
+    new().learn(*arrays(0, 1)).save(tmp_path)
+    read = states.SavedState.read_tensors
+
+    def late(saved):
+        monkeypatch.undo()
+        new().learn(*arrays(0, 1, 2)).save(tmp_path)
+        return read(saved)
+
+    monkeypatch.setattr(states.SavedState, "read_tensors", late)
+    assert ContinualClassifier.load(tmp_path, quiet=True).classes_.tolist() == [0, 1, 2]
 
 
 def test_older_formats_are_migrated_step_by_step(new, tmp_path, monkeypatch):
@@ -158,47 +187,37 @@ def test_other_images_after_an_interruption_need_a_word(folder, tmp_path, capsys
 @pytest.mark.parametrize(
     "options", [["--method", "co2l"], ["--method", "er", "--frozen", "--plugin", "none"]]
 )
-def test_killed_twenty_times_and_continued_equals_uninterrupted(options, folder, tmp_path):
-    """Real processes, killed with SIGKILL at random moments; at every moment the state is the last whole one."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gplasc.cli", "gplasc.classifier.learning", "gplasc.plugins.gplasc"])
-    months = [folder("one", 0, 1), folder("two", 2, 3)]
-    more = [*QUICK, *options, "--set", "train.epochs=6", "--save-every", "0", "--quiet"]
+def test_killed_and_continued_equals_uninterrupted(options, tmp_path):
+    """Real processes that kill themselves with SIGKILL; `make soak` kills them at random moments."""
+    more = [*QUICK, *options, "--set", "train.epochs=6", "--save-every", "0"]
+    runner = LearnRunner(processes(), tmp_path / "states", write_months(tmp_path), more)
+    cuts = [
+        Cut("write", 1),  # which task is learned
+        Cut("step", 1),
+        Cut("fsync", 2),
+        Cut("step", 2, after=True),
+        Cut("predictor", 1),
+        Cut("predictor", 1, after=True),
+        Cut("rename", 3),
+        Cut("unlink", 3),
+    ]
+    for number, (killed, wrong) in enumerate(cut_learning(runner, cuts)):
+        assert not wrong
+        assert killed == (number < len(cuts))
 
-    def start(state: Path, month: Path):
-        process = context.Process(target=main, args=(["learn", str(state), str(month), *more],))
-        process.start()
-        return process
 
-    def finish(state: Path, month: Path) -> float:
-        begun = time.monotonic()
-        process = start(state, month)
-        process.join(1800)
-        assert process.exitcode == 0
-        return time.monotonic() - begun
-
-    first, whole, killed = tmp_path / "first", tmp_path / "whole", tmp_path / "killed"
-    finish(first, months[0])
-    shutil.copytree(first, whole)
-    shutil.copytree(first, killed)
-    before = learned(first)
-    seconds = finish(whole, months[1])
-    draw, deaths = random.Random(0), 0
-    while deaths < KILLS:
-        process = start(killed, months[1])
-        process.join(draw.random() * seconds)
-        if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
-            deaths += 1
-        process.join(1800)
-        complete = len(states.read_state(killed).records) == 2
-        assert learned(killed) == (learned(whole) if complete else before)
-        if complete:
-            shutil.rmtree(killed)
-            shutil.copytree(first, killed)
-    finish(killed, months[1])
-    assert learned(killed) == learned(whole)
-    assert {path.name.partition("-")[0] for path in killed.iterdir()} == {"state.json", "learned", "lock"}
+def test_a_kill_while_files_of_a_task_are_deleted_does_no_harm(tmp_path):
+    """The next task must not continue from checkpoints of the last one."""
+    more = [*QUICK, "--method", "er", "--plugin", "none", "--save-every", "0"]
+    runner = LearnRunner(processes(), tmp_path / "states", write_months(tmp_path), more)
+    assert runner.learn("whole", 0) == 0, runner.printed
+    calls = json.loads((tmp_path / "states" / "notes.json").read_text())["unlink"]
+    assert runner.learn("whole", 1) == 0, runner.printed
+    for number in range(3):  # the files of the first task, from the last one deleted
+        shutil.rmtree(tmp_path / "states" / "cut", ignore_errors=True)
+        assert runner.learn("cut", 0, Cut("unlink", calls - number)) == -signal.SIGKILL
+        assert runner.learn("cut", 1) == 0, runner.printed
+        assert learned(tmp_path / "states" / "cut") == learned(tmp_path / "states" / "whole")
 
 
 def test_a_state_needs_no_images_to_load(folder, tmp_path):

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
+import torch._dynamo  # noqa: F401  # the first optimizer imports it, which takes seconds in every forked process
 from tests.fuzz.formats import FORMATS
 from tests.fuzz.hostile import RAN
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import torch
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes, joined
+from gplasc.learning.launch import _PATIENCE, environment, open_store
 from gplasc.learning.sharing import some_views
 from gplasc.streams.augment import contrastive, plain, replay, views
 
@@ -24,27 +24,20 @@ COMBINATIONS = [*METHODS, *(f"{method}+gplasc" for method in METHODS), "agem", "
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=20"
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
     """What two processes and one found, see two_processes.py."""
     results = tmp_path_factory.mktemp("two") / "results.pt"
     script = Path(__file__).with_name("two_processes.py")
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    store = open_store()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", str(script), str(results)],
-            env={**os.environ, **common, "RANK": rank, "LOCAL_RANK": rank},
+            [sys.executable, "-W", "error", str(script), str(results)], env=environment(rank, 2, store.port)
         )
-        for rank in "01"
+        for rank in range(2)
     ]
     try:
-        assert [process.wait(300) for process in processes] == [0, 0]
+        assert [process.wait(900) for process in processes] == [0, 0]
     finally:
         for process in processes:
             process.kill()
@@ -138,16 +131,17 @@ def test_another_memory_is_an_error(monkeypatch):
         Processes(0, 2).check_equal("memory", "mine")
 
 
-def command(out: Path) -> list[str]:
-    words = ["run", "--stream", STREAM, "--method", "co2l", "--plugin", "gplasc", "--buffer", "9"]
+def command(out: Path, plugin: Path) -> list[str]:
+    words = ["run", "--stream", STREAM, "--method", "co2l", "--plugin", "gplasc", "--plugin", str(plugin)]
     settings = ("train.epochs=8", "model.encoder=small", "model.features=signed", "train.batch=8")
     for setting in (*settings, "train.lr=0.05"):
         words += ["--set", setting]
-    return [*words, "--scale", "smoke", "--device", "cpu", "--save-steps", "3", "--quiet", "--out", str(out)]
+    words += ["--buffer", "9", "--scale", "smoke", "--device", "cpu", "--save-steps", "3", "--quiet"]
+    return [*words, "--out", str(out)]
 
 
-def start(out: Path) -> subprocess.Popen:
-    words = [sys.executable, "-m", "gplasc", *command(out), "--devices", "2"]
+def start(out: Path, plugin: Path) -> subprocess.Popen:
+    words = [sys.executable, "-m", "gplasc", *command(out, plugin), "--devices", "2"]
     with out.with_suffix(".log").open("w") as log:
         return subprocess.Popen(words, stderr=log, stdout=subprocess.DEVNULL)
 
@@ -177,29 +171,33 @@ def accuracy(out: Path) -> float:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes in /proc")
-def test_a_run_on_two_processes_is_stopped_killed_and_resumed_by_two_and_by_one(tmp_path):
-    out = tmp_path / "two"
-    process = start(out)
+def test_a_run_on_two_processes_is_stopped_killed_and_resumed_by_two_and_by_one(tmp_path, write_slow_plugin):
+    out, hold = tmp_path / "two", tmp_path / "hold"
+    slow = write_slow_plugin(tmp_path / "slow.py", hold)
+    hold.touch()
+    process = start(out, slow)
     wait_for_a_checkpoint(process, out)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 130, messages(out)
+    assert process.wait(300) == 130, messages(out)
     assert "interrupted and saved" in messages(out)
 
-    process = start(out)
+    process = start(out, slow)
     wait_for_a_checkpoint(process, out)
     os.kill(process_of(process.pid, 1), signal.SIGKILL)
-    assert process.wait(60) == 2
+    assert process.wait(300) == 2  # _PATIENCE is the bound where the machine has time for the processes
+    assert _PATIENCE < 60
     expected = "process 1 ended with SIGKILL; the run has stopped, and its last checkpoint is kept"
     assert expected in messages(out)
     assert not list(out.glob("*/record.json"))
     shutil.copytree(out, tmp_path / "one")
+    hold.unlink()
 
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    torchrun += ["--master-port", str(free_port()), "-m", "gplasc", *command(out)]
-    subprocess.run(torchrun, check=True, timeout=300, stdout=subprocess.DEVNULL)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    torchrun += ["-m", "gplasc", *command(out, slow)]
+    subprocess.run(torchrun, check=True, timeout=900, stdout=subprocess.DEVNULL)
     for folder in ("one", "whole"):
         with pytest.raises(SystemExit) as caught:
-            main(command(tmp_path / folder))
+            main(command(tmp_path / folder, slow))
         assert caught.value.code == 0
     whole = accuracy(tmp_path / "whole")
     assert accuracy(out) == pytest.approx(whole, abs=15)

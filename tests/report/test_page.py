@@ -150,6 +150,14 @@ def test_the_same_settings_with_all_numbers_missing(make_record, tmp_path: Path)
     assert "–" in outline.words
 
 
+def test_a_record_of_an_earlier_version_has_no_mean_of_the_cosines(make_record, tmp_path: Path) -> None:
+    record = make_record()
+    for entry in record["geometry"]:
+        del entry["center_cosine_mean"]
+    _, outline = read([record], tmp_path)
+    assert "Mean cosine between centers: -0.50" in outline.words
+
+
 def cells_of(table: Table, column: str) -> list[str]:
     at = [head.name for head in table.heads].index(column)
     return [str(row[at].value) for row in table.cells]

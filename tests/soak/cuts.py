@@ -71,8 +71,10 @@ def processes() -> Any:
         [
             "gplasc.cli",
             "gplasc.running",
+            "gplasc.classifier.learning",
             "gplasc.plugins.gplasc",
             "gplasc.streams.sources.synthetic",
+            "torch._dynamo",  # the first optimizer imports it, which takes seconds
             *components,
         ]
     )
@@ -103,23 +105,25 @@ def command(method: str, plugin: str, out: Path, *, epochs: int = 4) -> list[str
     return words + (["--plugin", plugin] if plugin else [])
 
 
-def child(words: list[str], cut: Cut | None, notes: Path) -> None:
+def child(
+    words: list[str], cut: Cut | None, notes: Path, places: dict[str, tuple[str, str]] = PLACES
+) -> None:
     """Run the command in this process; write the numbers of calls, and what it prints, beside ``notes``."""
     with notes.with_suffix(".txt").open("w") as printed:
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
     calls: Counter[str] = Counter()
-    for place in PLACES:
-        _watch(place, calls, cut)
+    for place, where in places.items():
+        _watch(place, where, calls, cut)
     try:
         main(words)
     finally:
         notes.write_text(json.dumps(calls))
 
 
-def _watch(place: str, calls: Counter[str], cut: Cut | None) -> None:
-    where, name = PLACES[place]
-    module, _, kind = where.partition(":")
+def _watch(place: str, where: tuple[str, str], calls: Counter[str], cut: Cut | None) -> None:
+    owner_name, name = where
+    module, _, kind = owner_name.partition(":")
     owner = sys.modules[module] if not kind else getattr(sys.modules[module], kind)
     original: Callable[..., Any] = getattr(owner, name)
 

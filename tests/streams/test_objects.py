@@ -1,5 +1,7 @@
 """Streams from data sets in the style of torchvision and of Hugging Face's datasets."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from PIL import Image
 
 from gplasc.errors import UserError
 from gplasc.streams import from_dataset
+from gplasc.streams.pixels import decode_bytes, to_pixels
 
 
 class Pairs:
@@ -63,3 +66,15 @@ def test_images_are_resized_where_asked():
 def test_mistakes_get_one_sentence(train, more, sentence):
     with pytest.raises(UserError, match=sentence):
         from_dataset(train, Pairs(2), **more)
+
+
+@pytest.mark.parametrize("kind", ["file", "object"])
+def test_sixteen_bit_gray_keeps_its_brightness(kind):
+    image = Image.fromarray(np.array([[0, 0x4000], [0x8000, 0xFF00]], dtype=np.uint16))
+    if kind == "file":
+        content = io.BytesIO()
+        image.save(content, "PNG")
+        pixels = decode_bytes(content.getvalue(), None, "image")
+    else:
+        pixels = to_pixels(image, None, "image")
+    assert pixels.tolist() == [[[0, 0x40], [0x80, 0xFF]]]

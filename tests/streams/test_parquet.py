@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from gplasc.errors import UserError
-from gplasc.streams import fingerprint, open_stream
+from gplasc.streams import fingerprint, open_stream, pixels
+from gplasc.streams.sources import parquet as source
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'gplasc[parquet]'")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -87,3 +88,22 @@ def damaged(path):
 def no_image(path):
     pq.write_table(pa.table({"image": [b"no image"] * 2, "label": [0, 1]}), path)
     return path
+
+
+def test_images_are_counted_one_by_one(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", [0, 1] * 5)
+    monkeypatch.setattr(source, "_MOST_BYTES", 9 * 8 * 8 * 3)
+    decoded = []
+    decode = pixels.decode_bytes
+    monkeypatch.setattr(pixels, "decode_bytes", lambda *given: decoded.append(1) or decode(*given))
+    with pytest.raises(UserError, match="decodes to more than"):
+        open_stream(f"parquet:{path}")
+    assert len(decoded) == 10
+
+
+def test_a_file_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", [0, 1] * 5)
+    monkeypatch.setattr(source, "_SMALL_BYTES", 10)
+    monkeypatch.setattr(source, "_MOST_RATIO", 0)
+    with pytest.raises(UserError, match="unpacks to more than"):
+        open_stream(f"parquet:{path}")

@@ -98,35 +98,45 @@ def test_a_damaged_record_is_one_failed_cell(tiny, tmp_path):
     assert "delete it to run again" in results[jobs[0].run_id].error
 
 
-def command(out: Path, epochs: int) -> list[str]:
+def command(out: Path, *, epochs: int, plugins: str = "none,gplasc") -> list[str]:
     words = ["sweep", "--stream", STREAM, "--method", "co2l", "--buffer", "9", "--scale", "smoke"]
     words += ["--set", f"train.epochs={epochs}", "--set", "model.encoder=small", "--set", "train.batch=8"]
-    return [*words, "--grid", "plugin=none,gplasc", "--workers", "2", "--threads", "1", "--out", str(out)]
+    return [*words, "--grid", f"plugin={plugins}", "--workers", "2", "--threads", "1", "--out", str(out)]
+
+
+def checkpoints(out: Path) -> set[Path]:
+    """The folders of runs that have a checkpoint."""
+    return {path.parent for path in out.glob("*/checkpoint-*.pt")}
 
 
 @pytest.mark.parametrize("whole_group", [True, False], ids=["terminal", "kill"])
-def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path):
-    words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path / "cut", epochs=30)]
-    log = tmp_path / "log"
+def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path, write_slow_plugin):
+    out, log, hold = (tmp_path / name for name in ("cut", "log", "hold"))
+    slow = write_slow_plugin(tmp_path / "slow.py", hold)
+    words = command(out, epochs=20, plugins=f"{slow},gplasc+{slow}")
+    hold.touch()
     with log.open("w") as file:  # a session of its own, as a shell starts a command
-        process = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True)
-    while len(list((tmp_path / "cut").glob("*/terms.jsonl"))) < 2:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gplasc.cli", *words], stdout=file, stderr=file, start_new_session=True
+        )
+    while len(checkpoints(out)) < 2:
         assert process.poll() is None, log.read_text()
         time.sleep(0.02)
     (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
-    assert process.wait(30) == 130, log.read_text()
+    assert process.wait(300) == 130, log.read_text()
     assert "interrupted and saved" in log.read_text()
     assert "Traceback" not in log.read_text()
-    assert not list((tmp_path / "cut").glob("*/record.json"))
-    assert len({path.parent for path in (tmp_path / "cut").glob("*/checkpoint-*.pt")}) == 2
+    assert not list(out.glob("*/record.json"))
+    assert len(checkpoints(out)) == 2
     if whole_group:
         return  # continued once is enough
+    hold.unlink()
     with pytest.raises(SystemExit) as caught:
-        main(command(tmp_path / "cut", epochs=30))
+        main(words)
     assert caught.value.code == 0
-    records = [json.loads(path.read_text()) for path in (tmp_path / "cut").glob("*/record.json")]
-    assert {record["title"] for record in records} == {"co2l", "co2l+gplasc"}
-    logs = [path.read_text() for path in (tmp_path / "cut").glob("*/log.txt")]
+    records = [json.loads(path.read_text()) for path in out.glob("*/record.json")]
+    assert sorted(len(record["settings"]["plugins"]) for record in records) == [1, 2]
+    logs = [path.read_text() for path in out.glob("*/log.txt")]
     assert len(logs) == 2
     assert all("continuing co2l" in text for text in logs)
 
@@ -134,13 +144,13 @@ def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path):
 def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
     words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path, epochs=2000)]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
-    while len(list(tmp_path.glob("*/terms.jsonl"))) < 2:
+    while len(checkpoints(tmp_path)) < 2:
         assert process.poll() is None
         time.sleep(0.02)
     process.kill()
     process.wait()
-    end = time.monotonic() + 30
-    for folder in {path.parent for path in tmp_path.glob("*/terms.jsonl")}:
+    end = time.monotonic() + 300
+    for folder in checkpoints(tmp_path):
         while True:
             try:
                 with held(folder):
@@ -415,7 +425,7 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
     words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
-    texts = [process.communicate(timeout=300) for process in both]
+    texts = [process.communicate(timeout=900) for process in both]
     assert [process.returncode for process in both] == [0, 0], texts
     assert texts[0][0] == texts[1][0], "the same table"
     assert len(list((tmp_path / "runs").glob("*/record.json"))) == 4

@@ -117,13 +117,15 @@ class ContinualClassifier:
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
-    def learn(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+    def learn(self, X: Any, y: Any = None, *, skip_corrupt: bool = False) -> Self:  # noqa: N803
         """Learn one more task: images of new classes, more images of known ones, or both.
 
         Args:
             X: Images (uint8, N x H x W x C or N x C x H x W, numpy or torch), a folder with one folder for each class,
                 or an iterable of (image, label).
             y: One label for each image of an array, text or whole numbers.
+            skip_corrupt: Whether to leave out files of a folder that cannot be decoded; their number is a note of the
+                task.
 
         Returns:
             The classifier.
@@ -131,7 +133,7 @@ class ContinualClassifier:
         Raises:
             UserError: If something that was given is not allowed; nothing is learned then.
         """
-        self._report(self.learn_images(self.read(X, y)))
+        self._report(self.learn_images(self.read(X, y, skip_corrupt=skip_corrupt)))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:  # noqa: N803
@@ -146,12 +148,14 @@ class ContinualClassifier:
         self._report(self.learn_images(data))
         return self
 
-    def read(self, X: Any, y: Any = None) -> LabeledImages:  # noqa: N803
+    def read(self, X: Any, y: Any = None, *, skip_corrupt: bool = False) -> LabeledImages:  # noqa: N803
         """Read images and labels in the format of this classifier, without learning them; see `learn`."""
         model = self._model_or_none
         if model is None:
-            return read_labeled(X, y, channels=None, size=self._wanted_size(X))
-        data = read_labeled(X, y, channels=model.shape[0], size=model.shape[-1])
+            size = self._wanted_size(X)
+            return read_labeled(X, y, channels=None, size=size, skip_corrupt=skip_corrupt)
+        channels, _, size = model.shape
+        data = read_labeled(X, y, channels=channels, size=size, skip_corrupt=skip_corrupt)
         if type(data.labels[0]) is not type(model.classes[0]):
             kinds = {str: "text", int: "numbers"}
             raise UserError(
@@ -474,6 +478,8 @@ class ContinualClassifier:
 
     def _wanted_size(self, data: object) -> int | None:
         if self.image_size is not None:
+            if self.image_size < 1:
+                raise UserError(f"image_size is {self.image_size}; give a number of pixels, 1 or more")
             return self.image_size
         encoder = self._chosen().encoder
         if encoder is not None and encoder.image_size is not None:

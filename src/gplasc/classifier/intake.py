@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,9 @@ class LabeledImages:
         return total.hexdigest()
 
 
-def read_labeled(data: Any, labels: Any, *, channels: int | None, size: int | None) -> LabeledImages:
+def read_labeled(
+    data: Any, labels: Any, *, channels: int | None, size: int | None, skip_corrupt: bool = False
+) -> LabeledImages:
     """Read images with their labels.
 
     Args:
@@ -46,19 +48,25 @@ def read_labeled(data: Any, labels: Any, *, channels: int | None, size: int | No
         labels: One label for each image of an array; None otherwise.
         channels: The number of channels that images must have; None: that of the first.
         size: Width and height that images are resized to; None: those of the first, if it is square.
+        skip_corrupt: Whether to leave out files of a folder that cannot be decoded.
 
     Raises:
         UserError: If something that was given is not allowed.
     """
+    skipped: list[str] = []
     if isinstance(data, (str, Path)):
         if labels is not None:
             raise UserError("y was given with a folder, whose folders are the labels; leave y out")
-        pairs: Iterable[tuple[Tensor, Label]] = _from_folder(Path(data))
+        pairs: Iterable[tuple[Tensor, Label]] = _from_folder(Path(data), skipped if skip_corrupt else None)
     elif isinstance(data, (np.ndarray, Tensor)) or labels is not None:
         pairs = _from_arrays(data, labels)
     else:
         pairs = _from_iterable(data)
-    return _collect(pairs, channels, size)
+    found = _collect(pairs, channels, size)
+    if not skipped:
+        return found
+    more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+    return replace(found, notes=(*found.notes, f"cannot be decoded and left out: {skipped[0]}{more}"))
 
 
 def as_images(data: Any) -> Tensor:
@@ -139,7 +147,8 @@ def list_files(paths: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def _from_folder(root: Path) -> Iterator[tuple[Tensor, Label]]:
+def _from_folder(root: Path, skipped: list[str] | None) -> Iterator[tuple[Tensor, Label]]:
+    """Yield the images of a folder with their labels; files that cannot be decoded are added to `skipped` if given."""
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise UserError(f"{root} {what}; give a folder that has one folder for each class")
@@ -151,7 +160,14 @@ def _from_folder(root: Path) -> Iterator[tuple[Tensor, Label]]:
         if not files:
             raise UserError(f"{root / name} has no images; put some there, or delete the folder")
         for file in files:
-            yield read_image(root / name / file), printable(name)
+            try:
+                image = read_image(root / name / file)
+            except UserError:
+                if skipped is None:
+                    raise
+                skipped.append(printable(f"{name}/{file}"))
+                continue
+            yield image, printable(name)
 
 
 def _from_arrays(data: Any, labels: Any) -> Iterator[tuple[Tensor, Label]]:
@@ -254,5 +270,5 @@ def _collect(pairs: Iterable[tuple[Tensor, Label]], channels: int | None, size: 
         raise UserError(
             "some labels are text and others are numbers; give all of them as text, or all as numbers"
         )
-    notes = (f"{repeated} images are there twice; one of each is used",) if repeated else ()
+    notes = (f"repeated images left out: {repeated}",) if repeated else ()
     return LabeledImages(torch.stack(rows), tuple(labels), notes)

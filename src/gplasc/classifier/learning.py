@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gplasc.classifier.estimator import ContinualClassifier
 from gplasc.classifier.model import TaskRecord
-from gplasc.classifier.state import INDEX, PENDING, held, read_state, write_state
+from gplasc.classifier.state import INDEX, PENDING, delete_pending, held, read_state, write_state
 from gplasc.errors import UserError
 from gplasc.files import write_atomic
 from gplasc.learning import Learner, checkpoints
@@ -26,6 +25,7 @@ def learn_folder(
     *,
     device: str | None = None,
     quiet: bool = False,
+    skip_corrupt: bool = False,
     discard: bool = False,
     save_every: float = 60.0,
 ) -> TaskRecord:
@@ -40,6 +40,7 @@ def learn_folder(
         parameters: Arguments of `ContinualClassifier` for a new state; for an existing one they must agree with it.
         device: Where to compute; default: the accelerator if there is one.
         quiet: Whether to show nothing.
+        skip_corrupt: Whether to leave out images that cannot be decoded.
         discard: Whether to give up what an earlier call that was cut off had learned of other images.
         save_every: Seconds between two checkpoints.
 
@@ -60,11 +61,11 @@ def learn_folder(
             classifier = ContinualClassifier(**{**parameters, "device": device, "quiet": quiet})
             classifier.resolve()  # a wrong name or value is found before images are read
         if discard:
-            shutil.rmtree(pending, ignore_errors=True)
-        data = classifier.read(folder)
+            delete_pending(state)
+        data = classifier.read(folder, skip_corrupt=skip_corrupt)
         done = classifier.tasks_ if (state / INDEX).exists() else []
         if done and done[-1].digest == data.digest:
-            shutil.rmtree(pending, ignore_errors=True)
+            delete_pending(state)
             return done[-1]
         task = {"task": len(done), "images": str(folder), "digest": data.digest, **_plain(parameters)}
         _enter(pending, task)
@@ -101,7 +102,7 @@ def _enter(pending: Path, task: Mapping[str, Any]) -> None:
         if (
             not isinstance(before, dict) or before.get("task") != task["task"]
         ):  # it was completed, and not yet cleaned up
-            shutil.rmtree(pending)
+            delete_pending(pending.parent)
         elif before != task:
             raise UserError(
                 f"learning {before.get('images')} was cut off; give the same images and settings again to finish it, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -60,7 +60,7 @@ class _Files(_Part):
 class IndexSchema(_Part):
     """The types of an index's values; see `gplasc.classifier.state.write_state` for what writes one."""
 
-    format: Literal[1]
+    format: int
     gplasc: str
     parameters: _Parameters
     config: Config

@@ -129,6 +129,8 @@ def read_state(folder: Path) -> SavedState:
     while number in _MIGRATIONS:
         index = _MIGRATIONS[number](index)
         number += 1
+    if number != FORMAT:
+        raise UserError(f"{path} has the unknown format {number}; restore the state folder from a copy")
     try:
         IndexSchema.model_validate(index)
     except ValidationError as error:
@@ -180,7 +182,19 @@ def write_state(folder: Path, parameters: Mapping[str, Any], model: ClassifierMo
     for path in [*folder.glob("learned-*.pt"), *folder.glob("encoder-*.pt")]:
         if path.name not in files.values():
             path.unlink(missing_ok=True)
-    shutil.rmtree(folder / PENDING, ignore_errors=True)
+    delete_pending(folder)
+
+
+def delete_pending(folder: Path) -> None:
+    """Delete what a task left that was being learned; call it while `held` holds the folder.
+
+    The folder is renamed first: a process that is killed here must not leave checkpoints without the file that names
+    their task.
+    """
+    pending = folder / PENDING
+    if pending.exists():
+        unused = pending.replace(folder / f".{PENDING}.{secrets.token_hex(4)}.tmp")
+        shutil.rmtree(unused, ignore_errors=True)
 
 
 @contextmanager

@@ -36,18 +36,13 @@ class WeightsAndBiases(Callback):
 
     def on_task_begin(self, learner: Learner) -> None:
         """Open the run before the first step, with all settings."""
-        if self._run is None:
-            try:
-                import wandb
-            except ImportError:
-                raise UserError("Weights & Biases is not installed: pip install wandb") from None
-            options = {**self._options, "name": self._options["name"] or learner.config.title}
-            self._run = wandb.init(**options, config=learner.config.flat())
+        self._open(learner)
 
     def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log the terms of every step."""
+        run = self._open(learner)
         for row in rows:
-            self._run.log({f"terms/{name}": value for name, value in row.items()}, step=row["step"])
+            run.log({f"terms/{name}": value for name, value in row.items()}, step=row["step"])
 
     def on_task_end(self, learner: Learner) -> None:
         """Log the mean accuracies and the accuracy on each task."""
@@ -56,4 +51,16 @@ class WeightsAndBiases(Callback):
             "accuracy/task_il": fmean(learner.task_il[-1]),
         }
         values |= {f"class_il/task {task + 1}": value for task, value in enumerate(learner.class_il[-1])}
-        self._run.log(values, step=learner.position.total_steps)
+        self._open(learner).log(values, step=learner.position.total_steps, commit=True)
+
+    def _open(self, learner: Learner) -> Any:
+        """Return the run; a run that resumes inside a task has no `on_task_begin`."""
+        if self._run is None:
+            try:
+                import wandb
+            except ImportError:
+                raise UserError("Weights & Biases is not installed: pip install wandb") from None
+            options = {**self._options, "name": self._options["name"] or learner.config.title}
+            # Without "create_new" a second run of the same process would be logged into the first.
+            self._run = wandb.init(**options, config=learner.config.flat(), reinit="create_new")
+        return self._run

@@ -26,6 +26,8 @@ MISFIT = (
 """What loading a state raises that is intact, but was not written by what reads it."""
 _DIGEST = hashlib.sha256().digest_size
 _KEPT = 2
+CHECKPOINTS = "checkpoint-*.pt"
+"""The names of checkpoint files; they sort by age."""
 
 
 def save(folder: Path, number: int, state: dict[str, Any]) -> Path:
@@ -87,4 +89,4 @@ def misfit(error: BaseException) -> str:
 
 
 def _all(folder: Path) -> list[Path]:
-    return sorted(folder.glob("checkpoint-*.pt"))
+    return sorted(folder.glob(CHECKPOINTS))

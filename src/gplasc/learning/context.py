@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gplasc.config import Config
 from gplasc.learning.batch import AugmentationKind, Batch, ImageFormat, MethodTraits, Part
-from gplasc.learning.devices import autocast, compile_encoder, new_scaler, prepare, transfer
+from gplasc.learning.devices import autocast, compile_encoder, new_scaler, prepare
 from gplasc.learning.distributed import Processes
 from gplasc.learning.pool import Pool
 from gplasc.learning.sharing import some_views
@@ -20,6 +20,7 @@ from gplasc.models import Network, Outputs
 from gplasc.random import Generators
 from gplasc.streams import Samples, Task
 from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
+from gplasc.transfer import transfer
 
 FORWARD_ROWS = 512
 """Rows of a forward pass outside training."""
@@ -161,11 +162,16 @@ class Context:
     ) -> Tensor:
         """Return ``count`` views of each image, view after view, on the device."""
         generator = generator or self.random["augment"]
-        return views(self.to_device(x), self._augmentations[kind], count, generator)
+        return views(self._images(x), self._augmentations[kind], count, generator)
 
     def to_device(self, x: Tensor) -> Tensor:
         """Move a tensor to the device without synchronizing it."""
         return transfer(x, self.device)
+
+    def _images(self, x: Tensor) -> Tensor:
+        """Return images on the device: those of the latest batch of a pool that is kept there, or moved."""
+        kept = self.pool.on_device(x) if hasattr(self, "pool") else None
+        return self.to_device(x) if kept is None else kept
 
     def forward(self, part: Part) -> Outputs:
         """Return the network's outputs for all rows of a part, also if they are spread over several processes."""

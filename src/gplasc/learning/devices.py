@@ -1,11 +1,11 @@
-"""Where and how a run is computed: precision, memory format, compilation, and the way of the data to the device."""
+"""Where and how a run is computed: precision, memory format, compilation, and what is kept on the device."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gplasc.models import Network
 
@@ -42,8 +42,6 @@ def compile_encoder(network: Network) -> None:
     network.encoder.compile()
 
 
-def transfer(x: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor to the device; to a GPU from pinned memory, without synchronizing it."""
-    if device.type == "cuda" and x.device.type == "cpu":
-        return x.pin_memory().to(device, non_blocking=True)
-    return x.to(device)
+def fits(num_bytes: int, device: torch.device) -> bool:
+    """Return whether to keep so many bytes of images on the device: up to a quarter of the free memory of a GPU."""
+    return device.type == "cuda" and num_bytes <= torch.cuda.mem_get_info(device)[0] // 4

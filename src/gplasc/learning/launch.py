@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from typing import IO
+
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from gplasc.errors import UserError
 from gplasc.learning.distributed import LOST
@@ -30,14 +31,12 @@ def launch(words: Sequence[str], count: int) -> int:
     Raises:
         UserError: If a process was killed, or failed before process 0 did.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    store = open_store()
     errors = [tempfile.TemporaryFile() for _ in range(1, count)]  # noqa: SIM115
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "gplasc", *words],
-            env=_environment(rank, count, port),
+            env=environment(rank, count, store.port),
             stdout=None if rank == 0 else subprocess.DEVNULL,
             stderr=None if rank == 0 else errors[rank - 1],
         )
@@ -100,8 +99,19 @@ def _reason(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
     return f"code {code} ({lines[-1] if lines else 'no message'})"
 
 
-def _environment(rank: int, count: int, port: int) -> dict[str, str]:
-    """Return the environment that torchrun would give a process; the cores are divided among the processes."""
+def open_store() -> TCPStore:
+    """Return the store in which the processes find each other; it chooses a free port by itself."""
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+def environment(rank: int, count: int, port: int) -> dict[str, str]:
+    """Return the environment that torchrun would give a process; the cores are divided among the processes.
+
+    Args:
+        rank: The number of the process, from 0.
+        count: The number of processes.
+        port: The port of the store, which this process keeps open.
+    """
     threads = str(max(1, (os.cpu_count() or 1) // count))
     return {
         "OMP_NUM_THREADS": threads,
@@ -111,4 +121,6 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
         "WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is there; process 0 does not open another
+        "TORCHELASTIC_RESTART_COUNT": "0",
     }

@@ -205,6 +205,8 @@ class Learner:
             ctx.pool = Pool([*(other.train for other in past), task.train])
         else:
             ctx.pool = Pool([task.train], None if self.method.pool == "current" else ctx.memory)
+        if ctx.processes.size == 1:  # several processes move their shares of each batch
+            ctx.pool.keep_on(ctx.device)
 
     def _begin(self) -> None:
         for component in self.components:
@@ -314,7 +316,9 @@ class Learner:
     # ---- evaluation --------------------------------------------------------------------------------------------
 
     def _evaluate(self, tasks: Sequence[Task], predictor: nn.Module) -> None:
-        scores, labels, means = [], [], []
+        scores: list[Tensor] = []
+        labels: list[Tensor] = []
+        means: list[Tensor] = []
         for group in _groups([evaluation_samples(task, self.config) for task in tasks]):
             together = self.ctx.features(group[0] if len(group) == 1 else Pool(group))
             for samples, features in zip(group, together.split([len(s) for s in group]), strict=True):

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from gplasc.learning.batch import Batch, PoolKind
+from gplasc.learning.devices import fits
 from gplasc.memory import Buffer
 from gplasc.streams import Samples
+from gplasc.transfer import transfer
 
 
 class Pool:
@@ -24,6 +26,8 @@ class Pool:
         self.num_memory = len(memory) if memory is not None else 0
         self.num_current = len(self) - self.num_memory
         self.y = torch.cat([source.y for source in self._sources])
+        self._on_device: Tensor | None = None
+        self._latest: tuple[Tensor, Tensor] | None = None  # images and index of the latest batch
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -40,7 +44,20 @@ class Pool:
                 rows = (source_of == number).nonzero().flatten()
                 x[rows] = self._sources[number].take(index[rows] - self._starts[number]).x
         rows_of_memory = torch.where(index >= self.num_current, index - self.num_current, -1)
+        self._latest = x, index
         return Batch(x, self.y[index], rows_of_memory)
+
+    def keep_on(self, device: torch.device) -> None:
+        """Keep a copy of all images on the device, if it is a GPU with room for them."""
+        images = [source.x for source in self._sources]
+        if fits(sum(x.numel() * x.element_size() for x in images), device):
+            self._on_device = torch.cat([x.to(device) for x in images])
+
+    def on_device(self, x: Tensor) -> Tensor | None:
+        """Return the images of the latest batch gathered on the device; None if they are others, or not kept there."""
+        if self._on_device is None or self._latest is None or x is not self._latest[0]:
+            return None
+        return self._on_device.index_select(0, transfer(self._latest[1], self._on_device.device))
 
 
 def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Generator) -> list[Tensor]:

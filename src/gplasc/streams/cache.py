@@ -7,15 +7,13 @@ import json
 import os
 import re
 import shutil
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,22 +26,14 @@ from gplasc.lock import locked
 from gplasc.streams.images import ImageFiles
 from gplasc.streams.info import printable
 from gplasc.streams.locate import cache_folder
+from gplasc.streams.pixels import decode_stream
 from gplasc.streams.regular import open_regular
 from gplasc.streams.storage import MappedImages
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 # Part of the key: raise it when the same files would give other pixels.
 _VERSION = 2
 _KEPT_SECONDS = 14 * 24 * 3600
-_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-# What an image may announce before it is decoded. Images above the second bound are decoded one at a time, so
-# that threads together need less than 1.5 GB.
-_MOST_PIXELS = 64 * 10**6
-_LARGE_PIXELS = 4 * 10**6
 _MOST_BYTES = 256 * 2**20
-_large = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -226,41 +216,13 @@ def read_image(path: Path) -> Tensor:
 
 def _decode_one(path: Path, size: int | None, upright: bool) -> NDArray[np.uint8] | str:
     """Return (3, size, size) pixels, or (3, H, W) if `size` is None, or why there are none."""
-    from PIL import Image, ImageOps
-
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _MOST_BYTES:
                 return f"it has more than {_MOST_BYTES >> 20} MB"
-            with Image.open(file, formats=_FORMATS) as image:
-                pixels = image.width * image.height
-                if pixels > _MOST_PIXELS:
-                    return (
-                        f"it has {image.width} x {image.height} pixels, "
-                        f"at most {_MOST_PIXELS // 10**6} million are allowed"
-                    )
-                with _large if pixels > _LARGE_PIXELS else nullcontext():
-                    if upright:
-                        ImageOps.exif_transpose(image, in_place=True)
-                    return _to_rgb(image, size)
+            return decode_stream(file, size, upright=upright)
     except UserError as error:
         return str(error).partition(";")[0].replace(f"{path} ", "it ")
-    except Exception as error:  # Pillow's decoders raise almost anything on damaged files
-        return str(error).split("\n")[0][:120] or type(error).__name__
-
-
-def _to_rgb(image: Image.Image, size: int | None) -> NDArray[np.uint8]:
-    from PIL.Image import Resampling
-
-    if image.mode.startswith("I;16"):
-        image = image.convert("I").point(lambda value: value / 256).convert("L")
-    elif image.mode in ("P", "LA", "PA", "La", "RGBa"):
-        image = image.convert("RGBA")
-    if image.mode != "RGB":
-        image = image.convert("RGB")
-    if size is not None and image.size != (size, size):
-        image = image.resize((size, size), Resampling.BILINEAR)
-    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 
 
 def _undecodable(path: Path, reason: str) -> str:

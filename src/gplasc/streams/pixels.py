@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gplasc.errors import UserError
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+# What an image may announce before it is decoded. Images above the second bound are decoded one at a time, so
+# that threads together need less than 1.5 GB.
 _MOST_PIXELS = 64 * 10**6
+_LARGE_PIXELS = 4 * 10**6
+_large = threading.Lock()
+
+
+def decode_stream(
+    file: IO[bytes], size: int | None, *, upright: bool = False, gray: bool = False
+) -> NDArray[np.uint8] | str:
+    """Decode the content of an image file, or say why it cannot be decoded.
+
+    Args:
+        file: A JPEG, PNG, BMP, GIF, WebP, TIFF or PPM file, open for reading.
+        size: Width and height to resize to; None: those of the image.
+        upright: Turn the image the way the camera was held.
+        gray: Keep the single channel of gray images.
+
+    Returns:
+        (3, H, W) pixels, (1, H, W) for gray images if `gray` is set, or the reason as text.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file, formats=_FORMATS) as image:
+            pixels = image.width * image.height
+            if pixels > _MOST_PIXELS:
+                return (
+                    f"it has {image.width} x {image.height} pixels, "
+                    f"at most {_MOST_PIXELS // 10**6} million are allowed"
+                )
+            with _large if pixels > _LARGE_PIXELS else nullcontext():
+                if upright:
+                    ImageOps.exif_transpose(image, in_place=True)
+                return _to_array(image, size, gray)
+    except Exception as error:  # Pillow's decoders raise almost anything on damaged files
+        return str(error).split("\n")[0][:120] or type(error).__name__
 
 
 def decode_bytes(content: bytes, size: int | None, name: str) -> NDArray[np.uint8]:
@@ -29,20 +70,10 @@ def decode_bytes(content: bytes, size: int | None, name: str) -> NDArray[np.uint
     Raises:
         UserError: If it cannot be decoded or is too large.
     """
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-            if image.width * image.height <= _MOST_PIXELS:
-                return to_pixels(image, size, name)
-            reason = (
-                f"it has {image.width} x {image.height} pixels, more than {_MOST_PIXELS // 10**6} million"
-            )
-    except UserError:
-        raise
-    except Exception as error:  # Pillow's decoders raise almost anything on damaged content
-        reason = str(error).split("\n")[0][:120] or type(error).__name__
-    raise UserError(f"{name} cannot be decoded ({reason}); replace it or leave it out")
+    found = decode_stream(io.BytesIO(content), size, gray=True)
+    if isinstance(found, str):
+        raise UserError(f"{name} cannot be decoded ({found}); replace it or leave it out")
+    return found
 
 
 def to_pixels(image: Any, size: int | None, name: str) -> NDArray[np.uint8]:
@@ -73,11 +104,23 @@ def to_pixels(image: Any, size: int | None, name: str) -> NDArray[np.uint8]:
                 "uint8 pixels with 1 or 3 channels are allowed: leave out transforms that normalize"
             )
         image = Image.fromarray(np.ascontiguousarray(array))
-    image = image.convert("L" if image.mode in ("1", "L") else "RGB")
+    return _to_array(image, size, gray=True)
+
+
+def _to_array(image: Image.Image, size: int | None, gray: bool) -> NDArray[np.uint8]:
+    from PIL.Image import Resampling
+
+    if image.mode.startswith("I;16"):
+        image = image.convert("I").point(lambda value: value / 256).convert("L")
+    elif image.mode in ("P", "LA", "PA", "La", "RGBa"):
+        image = image.convert("RGBA")
+    mode = "L" if gray and image.mode in ("1", "L") else "RGB"
+    if image.mode != mode:
+        image = image.convert(mode)
     if size is not None and image.size != (size, size):
-        image = image.resize((size, size), Image.Resampling.BILINEAR)
+        image = image.resize((size, size), Resampling.BILINEAR)
     pixels = np.asarray(image)
-    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    return np.array(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1), order="C")
 
 
 def stack(images: Sequence[NDArray[np.uint8]], channels: int, name: str) -> NDArray[np.uint8]:

@@ -18,7 +18,10 @@ from gplasc.streams.storage import MappedImages, Mapping
 class Samples:
     """Images and labels of one split.
 
-    x: (N, C, H, W) uint8, in memory or a view of a memory-mapped file; y: (N,) int64.
+    Attributes:
+        x: (N, C, H, W) uint8, in memory or a view of a memory-mapped file.
+        y: (N,) int64.
+        mapping: The file that `x` is a view of, if it is one.
     """
 
     x: Tensor
@@ -42,7 +45,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class Task:
-    """One step of a stream: `classes` is the range of its labels, `class_names` their names."""
+    """One step of a stream.
+
+    Attributes:
+        index: The number of the task, from 0.
+        classes: The range of its labels.
+        class_names: Their names.
+        train: The samples to learn from.
+        test: The samples to evaluate on.
+        validation: The part of the training samples that is held out, if any is.
+    """
 
     index: int
     classes: range
@@ -98,12 +110,14 @@ class Stream(Sequence[Task]):
     Labels run from 0 in order of appearance, in slices too. A task is read when it is asked for and forgotten
     when nobody holds it, so that a stream larger than the memory can be walked through.
 
-    name          as it was opened
-    class_names   of all classes, in order of appearance: class_names[label]
-    image_shape   (channels, height, width)
-    mean, std     per channel, of images scaled to 0..1
-    notes         what the user should know, such as skipped files
-    features      whether samples are features of a frozen encoder: (views, 1, D) in place of images
+    Attributes:
+        name: The name it was opened by.
+        class_names: All classes, in order of appearance: ``class_names[label]``.
+        image_shape: (channels, height, width).
+        mean: The mean per channel of images scaled to 0..1.
+        std: The standard deviation per channel.
+        notes: What the user should know, such as skipped files.
+        features: Whether samples are features of a frozen encoder: (views, 1, D) in place of images.
     """
 
     def __init__(

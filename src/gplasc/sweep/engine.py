@@ -21,6 +21,7 @@ class Engine:
     address: Ray: address of the cluster.
     cpus: Ray: cores of each run; default: 1.
     gpus: Ray: GPUs of each run; default: 0.
+    storage: Ray: fsspec address where checkpoints are kept if the nodes do not share the folder of the runs.
     """
 
     name: Literal["processes", "ray"] = "processes"
@@ -29,6 +30,7 @@ class Engine:
     address: str | None = None
     cpus: float | None = None
     gpus: float | None = None
+    storage: str | None = None
 
     def check(self, *, single: bool = False) -> None:
         """Check that the options fit each other.
@@ -39,7 +41,12 @@ class Engine:
         Raises:
             UserError: If they do not.
         """
-        others = {"--address": self.address, "--cpus": self.cpus, "--gpus": self.gpus}
+        others = {
+            "--address": self.address,
+            "--cpus": self.cpus,
+            "--gpus": self.gpus,
+            "--storage": self.storage,
+        }
         if self.name == "processes":
             for option, value in others.items():
                 if value is not None:
@@ -73,6 +80,7 @@ class Engine:
             cpus=1.0 if self.cpus is None else self.cpus,
             gpus=0.0 if self.gpus is None else self.gpus,
             threads=self.threads,
+            storage=self.storage,
         )
 
     def processes(self, scale: Scale, *, single: bool = False) -> Processes:

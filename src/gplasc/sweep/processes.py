@@ -185,8 +185,15 @@ def _serve(connection: Connection, threads: int) -> None:
         connection.send(run_job(job, Reporter(connection.send)))
 
 
-def run_job(job: Job, reporter: Reporter) -> tuple[JobState, str | None]:
+def run_job(
+    job: Job, reporter: Reporter, *, on_saved: Callable[[Path], None] = lambda path: None
+) -> tuple[JobState, str | None]:
     """Compute a run in this process, which may have computed others; what libraries print goes into its folder.
+
+    Args:
+        job: The run.
+        reporter: Where its progress is sent.
+        on_saved: Called with the path of each new checkpoint.
 
     Returns:
         The state of the run, and the error in one sentence if it failed.
@@ -209,6 +216,7 @@ def run_job(job: Job, reporter: Reporter) -> tuple[JobState, str | None]:
                 device=job.device,
                 display=reporter,
                 save_every=job.save_every,
+                on_saved=on_saved,
             )
         last = ("done", None)
     except Busy:

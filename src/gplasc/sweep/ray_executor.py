@@ -2,7 +2,8 @@
 
 The package itself travels in the runtime environment, a user's own source files with the task. A run whose worker or
 node dies is started again by Ray; it continues from its checkpoint if the folder of the runs is shared among the
-nodes. Otherwise it computes in a temporary folder of its node, and its files are sent back at the end.
+nodes. Otherwise it computes in a temporary folder of its node, and its files are sent back at the end; with a storage
+its checkpoints are kept there, and it continues on any node.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from gplasc.progress import Moment
 from gplasc.results.record import RECORD, read_record
 from gplasc.sweep.job import Job, JobResult, JobState, Listener
 from gplasc.sweep.processes import Reporter, run_job
+from gplasc.sweep.storage import Storage
 
 _LOOK_EVERY = 0.25  # seconds between two looks at tasks and progress
 _RETRIES = 3  # how often a run starts again after its worker or node died
@@ -47,13 +49,20 @@ class RayExecutor:
         cpus: Cores of each run.
         gpus: GPUs of each run; a fraction lets several runs share one.
         threads: Threads of torch in each run; default: its cores.
+        storage: fsspec address that all nodes reach, for checkpoints; default: none are kept outside the nodes.
 
     Raises:
-        UserError: If Ray is not installed, the cluster cannot be reached, or a number is not allowed.
+        UserError: If Ray is not installed, the cluster or the storage cannot be reached, or a number is not allowed.
     """
 
     def __init__(
-        self, address: str | None = None, *, cpus: float = 1.0, gpus: float = 0.0, threads: int | None = None
+        self,
+        address: str | None = None,
+        *,
+        cpus: float = 1.0,
+        gpus: float = 0.0,
+        threads: int | None = None,
+        storage: str | None = None,
     ) -> None:
         if cpus <= 0:
             raise UserError(f"--cpus was given as {cpus:g}; each run needs more than 0")
@@ -67,6 +76,9 @@ class RayExecutor:
             raise UserError(
                 "--engine ray needs Ray, which is not installed; run: pip install 'gplasc[ray]'"
             ) from None
+        self._storage = None if storage is None else Storage(storage)
+        if self._storage is not None:
+            self._storage.check()
         self._ray: Any = ray
         package = str(Path(gplasc.__file__).parent)
         try:
@@ -89,6 +101,7 @@ class RayExecutor:
         self._task: Any = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_compute)
         self._num_threads = threads or max(1, int(cpus))
         self._marks: dict[Path, Path] = {}
+        self._sources: dict[str, str] = {}
         self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task
         self._lock = threading.Lock()
         self._stopping = False
@@ -134,16 +147,30 @@ class RayExecutor:
             return
         job = waiting.job
         out = job.out.absolute()
-        if out not in self._marks:
-            self._marks[out] = write_atomic(out / f".ray-{uuid.uuid4().hex}", "")
         data_dir = None if job.data_dir is None else job.data_dir.absolute()
         order = _Order(
             replace(job, out=out, data_dir=data_dir),
-            _sources(job),
-            self._marks[out],
+            self._read_sources(job),
+            None if self._storage else self._mark(out),
             self._num_threads,
+            self._storage,
         )
         self._waiting[self._task.options(name=job.label).remote(order, self._board)] = waiting
+
+    def _read_sources(self, job: Job) -> dict[str, str]:
+        """Return the user's source files that the settings name, by path, as they were when first read."""
+        config = job.resolved.config
+        names = [config.method, *config.plugins, config.model.encoder.partition(":")[0]]
+        for name in filter(is_file, names):
+            if name not in self._sources:
+                self._sources[name] = Path(name).read_text(encoding="utf-8")
+        return {name: self._sources[name] for name in names if is_file(name)}
+
+    def _mark(self, out: Path) -> Path:
+        """Return a file in the folder of the runs; a node that finds it shares the folder."""
+        if out not in self._marks:
+            self._marks[out] = write_atomic(out / f".ray-{uuid.uuid4().hex}", "")
+        return self._marks[out]
 
     def _collect(self) -> None:
         """Until the executor is closed, pass on progress and results."""
@@ -182,6 +209,8 @@ class RayExecutor:
         try:
             answer: _Answer = self._ray.get(reference)
             _store(job.folder, answer.files)
+            if self._storage is not None and answer.files:
+                self._storage.delete(job.run_id)
             record = read_record(job.folder) if answer.state == "done" else None
         except TaskCancelledError:
             return JobResult(job, "interrupted")
@@ -212,12 +241,16 @@ class _Waiting:
 
 
 class _Order(NamedTuple):
-    """What is sent to a worker: the job, the user's source files by path, and how it finds a shared folder."""
+    """What is sent to a worker: the job, the user's source files by path, and where checkpoints are.
+
+    mark: A file that the worker finds if it shares the folder of the runs; None: it shall not look.
+    """
 
     job: Job
     sources: dict[str, str]
-    mark: Path
+    mark: Path | None
     threads: int
+    storage: Storage | None
 
 
 class _Answer(NamedTuple):
@@ -243,13 +276,6 @@ class _Board:
         return found
 
 
-def _sources(job: Job) -> dict[str, str]:
-    """Return the user's source files that the settings name, by path."""
-    config = job.resolved.config
-    names = [config.method, *config.plugins, config.model.encoder.partition(":")[0]]
-    return {name: Path(name).read_text(encoding="utf-8") for name in names if is_file(name)}
-
-
 def _store(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write the files of a run that was computed elsewhere, the record last: it says that the rest is there."""
     for name in sorted(files, key=lambda name: name == RECORD):
@@ -264,19 +290,25 @@ def _compute(order: _Order, board: Any) -> _Answer:
     import torch
 
     start = time.monotonic()
-    if (
-        threading.current_thread() is threading.main_thread()
-    ):  # a node started in the background ignores SIGINT,
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # by which Ray cancels a task
+    # A node started in the background ignores SIGINT, by which Ray cancels a task.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(order.threads)
     job = order.job
-    shared = order.mark.exists()
+    shared = order.mark is not None and order.mark.exists()
     if not shared:
         job = replace(job, out=_own_folder() / "runs")
     read_from_copies(_copy(order.sources))
     reporter = Reporter(lambda moment: board.put.remote(job.run_id, moment))
     with _output_restored():
-        state, error = run_job(job, reporter)
+        if order.storage is None:
+            state, error = run_job(job, reporter)
+        else:
+            try:
+                order.storage.fetch(job.folder)
+            except UserError as unread:
+                return _Answer("failed", str(unread), time.monotonic() - start, {})
+            state, error = run_job(job, reporter, on_saved=order.storage.keep)
     files: dict[str, bytes] = {}
     if not shared and state == "done":
         paths = [path for path in job.folder.iterdir() if path.is_file() and path.stat().st_size]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gplasc.errors import UserError
@@ -23,6 +24,7 @@ class Checkpoint(Callback):
         every: Seconds between two checkpoints.
         every_steps: Steps between two checkpoints, in addition.
         identity: What the run is made of, kept beside the state and compared when the run resumes.
+        on_saved: Called with the path of each new checkpoint.
 
     Raises:
         UserError: If the time or the number of steps is none.
@@ -35,6 +37,7 @@ class Checkpoint(Callback):
         every: float = 60.0,
         every_steps: int | None = None,
         identity: dict[str, str] | None = None,
+        on_saved: Callable[[Path], None] = lambda path: None,
     ) -> None:
         if not every >= 0:
             raise UserError(f"checkpoints are to be written every {every} seconds; give 0 or more")
@@ -44,6 +47,7 @@ class Checkpoint(Callback):
         self._every = every
         self._every_steps = every_steps
         self._identity = identity or {}
+        self._on_saved = on_saved
         self._saved_at = time.monotonic()
         self._cost = 0.0  # seconds of the last one
 
@@ -69,7 +73,7 @@ class Checkpoint(Callback):
         position = learner.position
         number = 2 * position.total_steps + position.task  # grows with every kind of progress
         state = {"learner": learner.state_dict(), "identity": self._identity}
-        checkpoints.save(self._folder, number, state)
+        self._on_saved(checkpoints.save(self._folder, number, state))
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - start
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gplasc.streams.augment.checks import check_images, check_normalization, check_probability
 from gplasc.streams.augment.normalize import normalize
+from gplasc.transfer import transfer
 
 
 def replay(
@@ -79,13 +80,13 @@ class ReplayAugmentation:
         padded = F.pad(x.contiguous(), [self.padding] * 4)
         height, width = padded.shape[2:]
         # The flip comes first, so the crop is counted from the other side.
-        left = torch.where(parameters.flip, width - size - parameters.left, parameters.left).to(device)
-        flipped = parameters.flip.nonzero()[:, 0].to(device)
+        left = transfer(torch.where(parameters.flip, width - size - parameters.left, parameters.left), device)
+        flipped = transfer(parameters.flip.nonzero()[:, 0], device)
         padded.index_copy_(0, flipped, padded.index_select(0, flipped).flip(3))
         # Each row of a crop is `size` neighbors in memory, and is copied as one piece.
         image = torch.arange(n, device=device)[:, None, None] * channels
         channel = torch.arange(channels, device=device)[:, None]
-        row = torch.arange(size, device=device) + parameters.top.to(device)[:, None, None]
+        row = torch.arange(size, device=device) + transfer(parameters.top, device)[:, None, None]
         start = ((image + channel) * height + row) * width + left[:, None, None]
         crops = padded.view(-1).unfold(0, size, 1).index_select(0, start.view(-1)) if n else padded
         return normalize(crops.view(n, channels, size, size), self.mean, self.std)

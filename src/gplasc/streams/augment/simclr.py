@@ -21,6 +21,7 @@ from gplasc.streams.augment.color import LUMA, color_matrix, recolor
 from gplasc.streams.augment.crop import draw_crop, uniform
 from gplasc.streams.augment.parameters import ContrastiveParameters
 from gplasc.streams.augment.resize import resize_matrices, resize_rows, shaped, tents, weighted_means
+from gplasc.transfer import transfer
 
 _PIECE = 1 << 18
 """Numbers of a batch that go through all steps at once on a CPU: 1 MB, about half of a core's cache."""
@@ -164,11 +165,11 @@ class ContrastiveAugmentation:
         weights = torch.empty(piece * size * (height + width), device=device)
         out = torch.empty(n, size, size, channels, device=device)
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            box = parameters.box.to(device)
+            box = transfer(parameters.box, device)
             vertical = tents(box[:, 0], box[:, 2], height, size)
-            horizontal = tents(box[:, 1], box[:, 3], width, size, parameters.flip.to(device))
-            matrix, toward_mean = (m.to(device) for m in self._color(parameters))
-            mean, std = torch.tensor((self.mean, self.std), device=device)
+            horizontal = tents(box[:, 1], box[:, 3], width, size, transfer(parameters.flip, device))
+            matrix, toward_mean = (transfer(m, device) for m in self._color(parameters))
+            mean, std = transfer(torch.tensor((self.mean, self.std)), device)
             black = -mean / std
             bounds = black.repeat(size), ((1 - mean) / std).repeat(size)
             blurs = self._blurs(parameters.sigma, piece, device)
@@ -193,9 +194,9 @@ class ContrastiveAugmentation:
         """For each piece of the batch: which of its images are blurred (M,), and their kernels (M, taps)."""
         # sigma is on the CPU: looking for those that are not 0 does not synchronize the device.
         which = sigma.nonzero()[:, 0]
-        kernels = half_kernels(sigma[which], self.blur_radius).to(device)
+        kernels = transfer(half_kernels(sigma[which], self.blur_radius), device)
         counts = [int(part.count_nonzero()) for part in sigma.split(piece)]
-        places = (which % piece).to(device).split(counts)
+        places = transfer(which % piece, device).split(counts)
         return list(zip(places, kernels.split(counts), strict=True))
 
     def _color(self, p: ContrastiveParameters) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gplasc.transfer import transfer
+
 
 @dataclass(frozen=True)
 class StoredViews:
@@ -23,5 +25,5 @@ class StoredViews:
         count = x.shape[1]
         if self.plain or count == 1:
             return x[:, 0, 0]
-        chosen = torch.randint(1, count, (len(x),), generator=generator).to(x.device)
+        chosen = transfer(torch.randint(1, count, (len(x),), generator=generator), x.device)
         return x[torch.arange(len(x), device=x.device), chosen, 0]

@@ -64,6 +64,8 @@ def read_part(path: Path) -> tuple[Tensor, Tensor]:
     from safetensors.torch import load_file
 
     try:
+        if not path.is_file():
+            raise ValueError("it is no file")
         found = load_file(path)
         x, y = found["x"], found["y"]
         if x.ndim != 4 or not x.is_floating_point() or y.shape != x.shape[:1] or y.is_floating_point():
@@ -93,6 +95,8 @@ def read_index(folder: Path) -> dict[str, Any]:
         UserError: If it is none.
     """
     try:
+        if not (folder / INDEX).is_file():
+            raise ValueError(f"{INDEX} is missing")
         index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         if index["format"] != 1:
             raise ValueError(f"format {index['format']} is not known")

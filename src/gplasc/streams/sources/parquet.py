@@ -32,7 +32,10 @@ _TEST_FRACTION = 0.2
 _IMAGES = ("image", "img", "images", "jpg", "png")
 _LABELS = ("label", "labels", "fine_label", "class", "target", "cls")
 _TEST_NAMES = ("test", "val", "valid", "validation")
-_MOST_BYTES = 4 * 2**30  # of decoded images and of image files in one data set, which are kept in memory
+_MOST_BYTES = 4 * 2**30  # of decoded images of one data set, which are kept in memory
+_SMALL_BYTES = 256 * 2**20  # that a part of a file may always unpack to
+_MOST_RATIO = 100  # of what a part unpacks to, to the size of the file
+_ROWS = 8  # that are unpacked at a time; a value may be stored once and be meant many times
 
 
 def files(request: Request) -> list[Path]:
@@ -102,7 +105,9 @@ def _read_file(
         try:
             table = parquet.ParquetFile(file)
             columns = _columns(table.schema_arrow, path)
-            for batch in table.iter_batches(batch_size=256, columns=list(columns)):
+            _check_sizes(table.metadata, path)
+            total = sum(pixels.nbytes for pixels in images)
+            for batch in table.iter_batches(batch_size=_ROWS, columns=list(columns)):
                 for image, label in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
                     content = image["bytes"] if isinstance(image, dict) else image
                     if content is None or label is None:
@@ -111,15 +116,28 @@ def _read_file(
                         )
                     images.append(decode_bytes(content, size, f"{path}: image {len(labels)}"))
                     labels.append(label)
-                if sum(pixels.nbytes for pixels in images[-256:]) * len(images) > 256 * _MOST_BYTES:
-                    raise UserError(
-                        f"{path} decodes to more than {_MOST_BYTES >> 30} GB; "
-                        "set data.image_size to make images smaller"
-                    )
+                    total += images[-1].nbytes
+                    if total > _MOST_BYTES:
+                        raise UserError(
+                            f"{path} decodes to more than {_MOST_BYTES >> 30} GB; "
+                            "set data.image_size to make images smaller"
+                        )
             return _class_names(table.schema_arrow, columns[1])
         except (pyarrow.ArrowException, OSError, KeyError) as error:
             reason = str(error).split("\n")[0][:120]
             raise UserError(f"{path} cannot be read ({reason}); write it again") from error
+
+
+def _check_sizes(metadata: Any, path: Path) -> None:
+    """Refuse a file that says that it unpacks to far more than it holds."""
+    most = max(_SMALL_BYTES, _MOST_RATIO * path.stat().st_size)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for column in range(group.num_columns):
+            if group.column(column).total_uncompressed_size > most:
+                raise UserError(
+                    f"{path} unpacks to more than {most >> 20} MB at once; write it with smaller row groups"
+                )
 
 
 def _columns(schema: Any, path: Path) -> tuple[str, str]:
