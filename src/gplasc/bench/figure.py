@@ -105,14 +105,15 @@ def got_worse(before: Measured, now: Measured) -> list[Figure]:
 
 
 def write_measured(path: Path, measured: Measured, environment: dict[str, Any]) -> Path:
-    """Write figures and curves as JSON."""
-    content = {
-        "format": _FORMAT,
-        "environment": environment,
-        "figures": [{**asdict(figure), "within": figure.within} for figure in measured.figures],
-        "curves": [asdict(curve) for curve in measured.curves],
-    }
-    return write_atomic(path, json.dumps(content, indent=1) + "\n")
+    """Write figures and curves as JSON, a line for each."""
+    figures = [{**asdict(figure), "within": figure.within} for figure in measured.figures]
+    curves = [asdict(curve) for curve in measured.curves]
+    lists = (
+        f'"{name}": [\n' + ",\n".join(f"  {json.dumps(entry)}" for entry in entries) + "\n ]"
+        for name, entries in (("figures", figures), ("curves", curves))
+    )
+    head = f'"format": {_FORMAT},\n "environment": {json.dumps(environment)}'
+    return write_atomic(path, "{\n " + ",\n ".join([head, *lists]) + "\n}\n")
 
 
 def read_measured(path: Path) -> Measured:

@@ -49,26 +49,21 @@ class _TaskClock(Callback):
         self.resident: list[int] = []
         self.checkpoint: list[int] = []
         self._folder = folder
-        self._end = self._begin = self._trained = time.process_time()
-        self._evaluation: float | None = None
+        self._end = self._begin = self._trained = self._evaluation = time.process_time()
 
     def on_task_begin(self, learner: Learner) -> None:
         self._begin = time.process_time()
 
     def on_task_trained(self, learner: Learner) -> None:
         self._trained = time.process_time()
-        self._evaluation = None
 
     def on_progress(self, learner: Learner, phase: str, done: float) -> None:
-        # Evaluation begins with the first features after the probe.
-        if phase == "probe":
-            self._evaluation = None
-        elif self._evaluation is None:
+        if phase == "evaluation":
             self._evaluation = time.process_time()
 
     def on_task_end(self, learner: Learner) -> None:
         now = time.process_time()
-        evaluation = now - (self._evaluation or now)
+        evaluation = now - self._evaluation
         training = self._trained - self._begin
         for phase, value in zip(
             _PHASES, (training, now - self._end - training - evaluation, evaluation), strict=True

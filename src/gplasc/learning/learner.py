@@ -290,6 +290,7 @@ class Learner:
         ctx.predictor = self._refined(ctx.predictor)
         if evaluate:
             with self._timed("evaluation"):
+                ctx.progress("evaluation", 0.0)
                 self._evaluate([*past, task], ctx.predictor)
         if self.needs_previous:
             ctx.keep_previous()

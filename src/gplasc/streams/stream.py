@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Protocol, overload
 from weakref import WeakValueDictionary
 
@@ -138,6 +139,7 @@ class Stream(Sequence[Task]):
         self.notes = notes
         self.class_names = tuple(name for plan in plans for name in plan.class_names)
         self._plans = tuple(plans)
+        self._first_classes = tuple(accumulate((len(plan.class_names) for plan in plans), initial=0))
         self._alive: WeakValueDictionary[int, Task] = WeakValueDictionary()
 
     @property
@@ -177,7 +179,7 @@ class Stream(Sequence[Task]):
 
     def _read(self, number: int) -> Task:
         plan = self._plans[number]
-        first = sum(self.classes_per_task[:number])
+        first = self._first_classes[number]
         return Task(
             index=number,
             classes=range(first, first + len(plan.class_names)),
