@@ -90,7 +90,7 @@ def different_points(
         UserError: If there are fewer points.
 
     >>> different_points({"a": [1, 2], "b": [1, 2]}, {"a": 1, "b": 1}, 2, seed=0)
-    [{'a': 2, 'b': 2}, {'a': 1, 'b': 2}]
+    [{'a': 2, 'b': 2}, {'a': 2, 'b': 1}]
     """
     rng = random.Random(f"points {seed}")
     if math.prod(map(len, axes.values())) <= _MOST_POINTS:
@@ -121,7 +121,7 @@ def balanced_points(axes: Mapping[str, Sequence[Any]], count: int, seed: int) ->
     """Return points in which the values of each axis take turns, in a random order of its own.
 
     >>> balanced_points({"a": [1, 2]}, 4, seed=0)
-    [{'a': 2}, {'a': 1}, {'a': 1}, {'a': 2}]
+    [{'a': 1}, {'a': 2}, {'a': 2}, {'a': 1}]
     """
     columns = []
     for name, values in axes.items():
