@@ -182,6 +182,10 @@ WORDS = {
         lambda: [*RUN, "--method", file("bad.py", "import nothing_at_all")],
         "bad.py",
     ),
+    "a method that ends the process": (
+        lambda: [*RUN, "--method", file("bad.py", "raise SystemExit(0)")],
+        "bad.py cannot be imported: SystemExit",
+    ),
     "a method that is not Python": (lambda: [*RUN, "--method", file("bad.py", b"\xff\xfe\x00")], "bad.py"),
     "text as npz": (lambda: [*_without(RUN, "--stream"), "--stream", npz("text")], "is not an npz file"),
     "the header of an npz": (

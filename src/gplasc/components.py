@@ -88,7 +88,7 @@ def find_object(reference: str, noun: str) -> object:
     else:
         try:
             module = importlib.import_module(place)
-        except Exception as error:  # a user's module may raise anything
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
             raise UserError(
                 f"the {noun} module {place} cannot be imported: {type(error).__name__}: {error}"
             ) from error
@@ -207,7 +207,7 @@ def _load_file(path: Path, noun: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"the {noun} file {path} cannot be imported: {type(error).__name__}: {error}"
         ) from error

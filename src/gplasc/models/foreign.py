@@ -111,7 +111,7 @@ class ForeignEncoder(Encoder):
         try:
             with torch.no_grad():
                 out = self.maps(torch.zeros(2, self.in_channels, size, size, device=self.mean.device))
-        except Exception as error:  # a user's module may raise anything
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
             raise UserError(
                 f"the encoder {self.title} cannot be applied to images of {self.in_channels} x {size} x {size} "
                 f"({_reason(error)}); wrap it in gplasc.ForeignEncoder with its own image_size"
