@@ -460,3 +460,16 @@ def test_other_types_are_one_sentence(wrong):
 )
 def test_synthetic_streams_are_bounded(text):
     assert refusal(f"synthetic:{text}").startswith("synthetic:")
+
+
+def test_a_zip_whose_headers_disagree_is_refused_in_a_short_sentence(tmp_path):
+    """The zipfile module puts the name that it found into its message, and that may be 64 kB long."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("name", b"x" * 70_000)
+    content = bytearray(path.read_bytes())
+    content[26:28] = b"\xff\xff"  # the length of the name in the local header
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="damaged or incomplete") as caught:
+        extract(path, tmp_path / "into")
+    assert len(str(caught.value)) < 1000

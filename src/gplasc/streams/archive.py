@@ -64,7 +64,7 @@ def extract(archive: Path, into: Path) -> Path:
                     _Unpacking(archive, temporary).run()
     except _DAMAGED as error:
         raise UserError(
-            f"{archive} is damaged or incomplete ({error}); delete it and get it again"
+            f"{archive} is damaged or incomplete ({str(error)[:200]}); delete it and get it again"
         ) from error
     except NotImplementedError as error:
         raise UserError(f"{archive} uses a compression that cannot be read ({error})") from error
