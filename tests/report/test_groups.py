@@ -4,6 +4,7 @@ import pytest
 
 from gplasc.errors import UserError
 from gplasc.report.groups import make_panels, mean_matrix
+from gplasc.report.lines import line_styles
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(make_record) -> None:
@@ -91,3 +92,19 @@ def test_what_is_no_record_is_named(make_record, broken, lacks) -> None:
     record = make_record() | broken if broken else {"run_id": "abc"}
     with pytest.raises(UserError, match=lacks):
         make_panels([record])
+
+
+def test_no_two_lines_of_a_figure_look_the_same(make_record) -> None:
+    rows = [
+        ("co2l", ()),
+        ("co2l", ("gplasc",)),
+        ("co2l", ("gplasc-plus",)),
+        ("er", ()),
+        ("er", ("gplasc-plus",)),
+    ]
+    (panel,) = make_panels([make_record(method, plugins) for method, plugins in rows])
+    looks = line_styles(panel)
+    assert len(set(looks.values())) == len(looks) == 5
+    assert looks["co2l"] == (looks["co2l+gplasc"][0], True), (
+        "a base has the color of its first variant, hollow"
+    )

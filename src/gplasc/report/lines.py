@@ -20,7 +20,7 @@ ROWS = 40
 
 
 def line_styles(panel: Panel) -> dict[str, tuple[int, bool]]:
-    """Return the look of each group's line: a base and its plug-in variant share a color, the base is hollow."""
+    """Return the look of each group's line: a base is hollow and shares its color with its first plug-in variant."""
     paired = {id(c.base): c.group for c in panel.comparisons}
     colors: dict[str, int] = {}
     result: dict[str, tuple[int, bool]] = {}
@@ -28,8 +28,10 @@ def line_styles(panel: Panel) -> dict[str, tuple[int, bool]]:
     for group in panel.groups:
         # Variants of one title cannot share the color of their method.
         key = group.method if titles.count(group.title) == 1 else group.label
-        color = colors.setdefault(key, len(colors))
-        result[group.label] = (color, id(group) in paired)
+        hollow = id(group) in paired
+        if (colors.get(key), hollow) in result.values():
+            key = group.label
+        result[group.label] = (colors.setdefault(key, len(colors)), hollow)
     return result
 
 
