@@ -20,7 +20,7 @@ from gplasc.results.aggregate import load_records
 from gplasc.sweep.compute import unique
 from gplasc.sweep.job import Job
 
-_BUDGET = 5.0  # seconds after which no further kind of run is measured
+_BUDGET = 4.0  # seconds after which no further kind of run is measured
 
 
 @dataclass(frozen=True)
