@@ -300,7 +300,8 @@ def test_the_real_command_with_real_processes(tmp_path, capfd):
     assert command(*words, "--device", "cpu") == 0
     captured = capfd.readouterr()
     assert "digits on seq-digits (scale smoke" in captured.out
-    assert "[2/2] co2l+gplasc on seq-digits, seed 0" in captured.err
+    assert "[2/2] co2l" in captured.err
+    assert "co2l+gplasc on seq-digits, seed 0" in captured.err
     assert len(list(tmp_path.glob("*/record.json"))) == 2
     assert command(*words, "--dry-run") == 0
     assert "2 runs, 2 complete" in capfd.readouterr().out
