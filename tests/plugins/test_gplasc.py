@@ -6,37 +6,9 @@ import torch
 from gplasc.errors import UserError
 
 
-@pytest.fixture
-def second_task(new_learner):
-    """A learner that stands at the beginning of its second task."""
-
-    def enter(resolved):
-        learner = new_learner(resolved)
-        learner.enter(learner.stream[0])
-        learner.method.end_task(learner.ctx)
-        learner.ctx.keep_previous()
-        learner.position.task = 1
-        learner.enter(learner.stream[1], past=learner.stream[:1])
-        return learner
-
-    return enter
-
-
-def terms_of(learner):
-    ctx, (plugin,) = learner.ctx, learner.plugins
-    batch = ctx.pool.take(torch.arange(len(ctx.pool)))
-    own = learner.method.parts(batch, ctx)
-    more = plugin.parts(batch, own, ctx)
-    outs = [ctx.network(part.x) for part in own]
-    more_outs = [ctx.network(part.x) for part in more]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return own, more, outs, plugin.loss(own, outs, more, more_outs, ctx)
-
-
-def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task):
+def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, terms_of):
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
-    own, more, outs, terms = terms_of(learner)
+    own, more, outs, _, terms = terms_of(learner)
     assert not more, "Co2L forwards all that is needed"
     y, past = own[0].y, own[0].y < 2
     z = torch.nn.functional.normalize(outs[0].features, dim=1)
@@ -59,18 +31,18 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task):
     assert terms["position"].item() == pytest.approx(wanted, rel=1e-4)
 
 
-def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task):
+def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task, terms_of):
     learner = second_task(tiny("finetune", ("gplasc",)))
-    _, more, _, terms = terms_of(learner)
+    _, more, _, _, terms = terms_of(learner)
     assert [len(part.y) for part in more] == [2 * len(learner.ctx.pool)]
     assert set(terms) == {"range", "position", "distill", "contrast"}
 
 
-def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_task):
+def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_task, terms_of):
     learner = second_task(tiny("finetune", ("gplasc",), **{"gplasc.memory_batch": 4}))
     train = learner.stream[0].train
     learner.ctx.memory.replace({"x": train.x[:6], "y": train.y[:6]})
-    _, more, _, terms = terms_of(learner)
+    _, more, _, _, terms = terms_of(learner)
     assert [len(part.y) for part in more[1:]] == [4]
     assert len(more[1].past) == 4
     learner.ctx.network.train()
@@ -80,14 +52,14 @@ def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_t
 @pytest.mark.parametrize(
     "method", ["er", "derpp", "gcr", "gss", "agem", "gem", "fdr", "finetune", "supcon", "co2l"]
 )
-def test_equal_weights_have_no_distance(tiny, method, second_task):
+def test_equal_weights_have_no_distance(tiny, method, second_task, terms_of):
     learner = second_task(tiny(method, ("gplasc",), **{"gplasc.memory_rows": "minibatch"}))
     train = learner.stream[0].train
     if not len(learner.ctx.memory):
         rows = {"x": train.x[:6], "y": train.y[:6]}
         learner.ctx.memory.replace({**rows, "logits": torch.zeros(6, 6), "weight": torch.ones(6)})
     learner.ctx.modules.train()
-    _, more, _, terms = terms_of(learner)
+    _, more, _, _, terms = terms_of(learner)
     assert any(len(part.past) for part in more)
     assert terms["distill"].item() == pytest.approx(0.0, abs=1e-10)
 
@@ -114,11 +86,11 @@ def test_the_center_is_the_mean_of_class_means_and_this_is_declared(tiny, second
     assert any("mean of its class means" in text for text in plugin.DEVIATIONS)
 
 
-def test_rows_of_their_own_can_be_asked_for(tiny, second_task):
+def test_rows_of_their_own_can_be_asked_for(tiny, second_task, terms_of):
     learner = second_task(
         tiny("co2l", ("gplasc",), **{"gplasc.memory_rows": "minibatch", "gplasc.memory_batch": 5})
     )
-    _, more, _, _ = terms_of(learner)
+    _, more, *_ = terms_of(learner)
     assert [len(part.y) for part in more] == [5]
 
 

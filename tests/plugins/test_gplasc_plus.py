@@ -9,40 +9,28 @@ from gplasc.plugins.gplasc_plus import PlaceEvidence
 
 
 @pytest.fixture
-def second_task(new_learner):
-    """A learner that stands at the beginning of its second task, with memory."""
+def with_memory(second_task):
+    """A learner at the beginning of its second task that remembers three samples of each class of the first."""
 
     def enter(resolved):
-        learner = new_learner(resolved)
-        learner.enter(learner.stream[0])
+        learner = second_task(resolved)
         train = learner.stream[0].train
         rows = torch.cat([(train.y == label).nonzero().flatten()[:3] for label in (0, 1)])
         learner.ctx.memory.replace({"x": train.x[rows], "y": train.y[rows]})
-        learner.ctx.keep_previous()
-        learner.position.task = 1
         learner.enter(learner.stream[1], past=learner.stream[:1])
         return learner
 
     return enter
 
 
-def terms_of(learner):
-    ctx, (plugin,) = learner.ctx, learner.plugins
-    batch = ctx.pool.take(torch.arange(len(ctx.pool)))
-    own = learner.method.parts(batch, ctx)
-    more = plugin.parts(batch, own, ctx)
-    outs = [ctx.network(part.x) for part in own]
-    more_outs = [ctx.network(part.x) for part in more]
-    return (*own, *more), (*outs, *more_outs), plugin.loss(own, outs, more, more_outs, ctx)
-
-
 @pytest.mark.parametrize("places", ["class", "task", "trained"])
 def test_the_assignment_is_a_cross_entropy_in_which_every_place_has_the_same_weight(
-    tiny, second_task, places
+    tiny, with_memory, terms_of, places
 ):
     settings = {"gplasc-plus.places": places, "gplasc-plus.lambda_assign": 2.0}
-    learner = second_task(tiny("er", ("gplasc-plus",), **settings))
-    parts, outs, terms = terms_of(learner)
+    learner = with_memory(tiny("er", ("gplasc-plus",), **settings))
+    own, more, outs, more_outs, terms = terms_of(learner)
+    parts, outs = (*own, *more), (*outs, *more_outs)
     plugin, ctx = learner.plugins[0], learner.ctx
     targets, place_of = plugin._places(ctx)
     means: dict[int, list[float]] = {}
@@ -56,8 +44,8 @@ def test_the_assignment_is_a_cross_entropy_in_which_every_place_has_the_same_wei
     assert terms["assign"].item() == pytest.approx(wanted, rel=1e-4)
 
 
-def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, second_task):
-    learner = second_task(tiny("er", ("gplasc-plus",)))
+def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, with_memory):
+    learner = with_memory(tiny("er", ("gplasc-plus",)))
     plugin, ctx = learner.plugins[0], learner.ctx
     places, place_of = plugin._places(ctx)
     vertices = plugin.criterion.vertices
@@ -72,8 +60,8 @@ def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, seco
     assert torch.equal(plugin._places(ctx)[0][:4], places[:4])
 
 
-def test_tasks_without_a_vertex_of_their_own_share_one(tiny, second_task):
-    learner = second_task(tiny("er", ("gplasc-plus",)))
+def test_tasks_without_a_vertex_of_their_own_share_one(tiny, with_memory):
+    learner = with_memory(tiny("er", ("gplasc-plus",)))
     plugin, ctx = learner.plugins[0], learner.ctx
     count = len(plugin.criterion.vertices) + 1
     ctx.classes_per_task = [2, 0, *[2] * (count - 1)]  # a task without new classes has no region
@@ -82,14 +70,14 @@ def test_tasks_without_a_vertex_of_their_own_share_one(tiny, second_task):
     assert not torch.allclose(places[:2], places[-2:])
 
 
-def test_no_view_is_added_beside_a_method_that_forwards_its_memory(tiny, second_task):
-    learner = second_task(tiny("er", ("gplasc-plus",)))
+def test_no_view_is_added_beside_a_method_that_forwards_its_memory(tiny, with_memory):
+    learner = with_memory(tiny("er", ("gplasc-plus",)))
     assert not learner.plugins[0].parts(learner.ctx.pool.take(torch.arange(4)), [], learner.ctx)
     assert learner.ctx.network.projection is None
 
 
-def test_the_evidence_is_added_to_the_scores(tiny, second_task):
-    learner = second_task(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.5}))
+def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
+    learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.5}))
     predictor = learner.new_predictor()
     assert isinstance(predictor, PlaceEvidence)
     features = torch.randn(5, learner.ctx.network.feature_dim, generator=torch.Generator().manual_seed(0))
@@ -102,6 +90,6 @@ def test_the_evidence_is_added_to_the_scores(tiny, second_task):
         assert predictor(features)[i].detach().tolist() == pytest.approx(wanted, abs=1e-3)
 
 
-def test_without_evidence_the_predictor_is_the_methods(tiny, second_task):
-    learner = second_task(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.0}))
+def test_without_evidence_the_predictor_is_the_methods(tiny, with_memory):
+    learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.0}))
     assert not isinstance(learner.new_predictor(), PlaceEvidence)

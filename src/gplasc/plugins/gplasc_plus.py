@@ -62,6 +62,7 @@ class GPLASCPlus(GPLASCPlugin):
         modules = super().modules(ctx, network)
         self._orientation = int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"]))
         self._inside: dict[tuple[int, int], Tensor] = {}
+        self._prepared: tuple[tuple[int, ...], Tensor, Tensor] | None = None
         if self.settings.places == "trained":
             generator = ctx.random["weights.places"]
             modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
@@ -96,19 +97,28 @@ class GPLASCPlus(GPLASCPlugin):
 
     def _places(self, ctx: Context) -> tuple[Tensor, Tensor]:
         """Return all places, (P, D), and the index of the place of each class seen, (C,)."""
-        vertices = self.criterion.vertices
         counts = [count for count in ctx.classes_per_task if count]
-        if self.settings.places == "task":
-            tasks = torch.arange(len(counts), device=ctx.device) % len(vertices)
-            return vertices, tasks.repeat_interleave(torch.tensor(counts, device=ctx.device))
-        classes = torch.arange(sum(counts), device=ctx.device)
+        key = (len(self.criterion.vertices), *counts)
+        if self._prepared is None or self._prepared[0] != key:
+            self._prepared = (key, *self._prepare(counts))  # once a task, not at each step
+        _, places, place_of = self._prepared
         if self.settings.places == "trained":
-            return unit_rows(_trained(ctx).weight[: len(classes)]), classes
+            places = unit_rows(_trained(ctx).weight[: len(place_of)])
+        return places, place_of
+
+    def _prepare(self, counts: list[int]) -> tuple[Tensor, Tensor]:
+        """Return the fixed places for tasks with these numbers of classes, and the index of that of each class."""
+        vertices = self.criterion.vertices
+        if self.settings.places == "task":
+            tasks = torch.arange(len(counts)) % len(vertices)
+            return vertices, tasks.repeat_interleave(torch.tensor(counts)).to(vertices.device)
         for task, count in enumerate(counts):
             if (task, count) not in self._inside:
                 self._inside[task, count] = self._inside_region(task, count).to(vertices)
-        places = [self._inside[key] for key in enumerate(counts)]
-        return torch.cat([*places, vertices[len(counts) :]]), classes
+        inside = [self._inside[key] for key in enumerate(counts)]
+        return torch.cat([*inside, vertices[len(counts) :]]), torch.arange(
+            sum(counts), device=vertices.device
+        )
 
     def _inside_region(self, task: int, count: int) -> Tensor:
         """Return the places of the classes of one task; a task without a vertex of its own shares one."""
