@@ -31,6 +31,8 @@ _DEVICES_WITHOUT_SYNC = ("cpu",)
 _CHECK_EVERY = 100
 _SMALLEST_CENTER = 1e-3
 
+_EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
+
 
 class GPLASC(nn.Module):
     """Adds three loss terms that place each task in its own region of the unit sphere.
@@ -296,7 +298,10 @@ class GPLASC(nn.Module):
         with _inputs.full_precision(features):
             z = self._unit_rows(features, normalized)
             if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
-                self._choose_frame(z)
+                if torch.compiler.is_compiling():  # not a decorator: that imports torch._dynamo, for two seconds
+                    torch.compiler.disable(self._choose_frame, reason=_EAGER)(z)
+                else:
+                    self._choose_frame(z)
             threshold, norm = self._threshold(labels, task)
             if self.training and task not in self._inspected and len(z) > 0 and self.frame != "auto":
                 if torch.compiler.is_compiling():
@@ -442,9 +447,6 @@ class GPLASC(nn.Module):
         num_tasks = self.num_tasks if self._alone else max(2, self.num_tasks)
         return geometry.region(num_tasks, count, self.margin, angle=self.angle)
 
-    @torch.compiler.disable(  # type: ignore[untyped-decorator]
-        reason="the frame is chosen from the first batch; pass frame to compile the whole graph"
-    )
     def _choose_frame(self, z: Tensor) -> None:
         """Replace "auto" by the frame that suits the rows; synchronizes the device."""
         z = z.detach()

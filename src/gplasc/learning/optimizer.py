@@ -11,6 +11,7 @@ from torch import nn
 
 from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
+from gplasc.learning.sgd import SGD
 from gplasc.models import Network
 
 
@@ -52,7 +53,7 @@ def new_optimizer(
         groups[0]["params"] = [parameter for parameter in network.parameters() if parameter not in slow]
         params = list(network.encoder.parameters())
         groups.append({"params": params, "base_lr": train.lr * encoder_lr, "warmup_from": None})
-    return torch.optim.SGD(
+    return SGD(
         groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
     )
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.learning.context import Context
+from gplasc.learning.sgd import SGD
 from gplasc.models import LinearClassifier
 
 
@@ -25,7 +26,7 @@ def train_probe(classifier: nn.Module, ctx: Context) -> None:
     settings, generator = ctx.config.probe, ctx.random["probe"]
     y = ctx.pool.y
     weights = 1.0 / torch.bincount(y).double()[y]
-    optimizer = torch.optim.SGD(classifier.parameters(), lr=settings.lr, momentum=settings.momentum)
+    optimizer = SGD(classifier.parameters(), lr=settings.lr, momentum=settings.momentum)
     views = torch.empty(0)
     if settings.mode == "cached":
         passes = (ctx.features(ctx.pool, "contrastive", generator=generator) for _ in range(settings.views))

@@ -29,8 +29,8 @@ from gplasc.results.record import read_record
 from gplasc.sweep.job import Job, JobResult, JobState, Listener
 
 _LOG = "log.txt"
-# Imported once by the fork server; torch's optimizers import torch._dynamo, which takes seconds, when first used.
-_PRELOADED = ("torch._dynamo", "gplasc.running", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
+# Imported once by the fork server.
+_PRELOADED = ("gplasc.running", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
 _REPORT_EVERY = 0.5  # seconds between two reports of a run
 _YOUNG = 120.0  # seconds during which a process may start another run
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gplasc.streams.dataset import Dataset
 
 STREAMS = (
@@ -31,14 +36,13 @@ _SPLIT_SEED = 0
 def read(request: Request) -> Dataset:
     """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
     import torch
-    from sklearn.datasets import load_digits
 
     from gplasc.streams.dataset import Dataset, Split, generator_for
 
-    digits = load_digits()
+    table = torch.from_numpy(_read_table())
     # Published values are 0..16.
-    x = (torch.from_numpy(digits.images) * (255 / 16)).round().to(torch.uint8).unsqueeze(1)
-    y = torch.from_numpy(digits.target).to(torch.int64)
+    x = (table[:, :-1] * (255 / 16)).round().to(torch.uint8).reshape(-1, 1, 8, 8)
+    y = table[:, -1].to(torch.int64)
     is_test = torch.zeros(len(y), dtype=torch.bool)
     for digit in range(10):
         rows = (y == digit).nonzero().squeeze(1)
@@ -51,3 +55,18 @@ def read(request: Request) -> Dataset:
         mean=request.info.mean,
         std=request.info.std,
     )
+
+
+def _read_table() -> NDArray[np.float64]:
+    """Return (N, 65): 64 pixels and the digit. To import scikit-learn for a file of its own would take seconds."""
+    import numpy as np
+
+    spec = importlib.util.find_spec("sklearn")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        path = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        if path.is_file():
+            return np.loadtxt(path, delimiter=",")
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    return np.column_stack([images, labels])

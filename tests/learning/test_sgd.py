@@ -1,0 +1,46 @@
+"""SGD without torch._dynamo is torch.optim.SGD, and a run imports nothing slow that it does not need."""
+
+import subprocess
+import sys
+
+import torch
+
+from gplasc.learning.sgd import SGD
+
+
+def test_steps_and_state_are_those_of_torch():
+    found = []
+    for kind in (torch.optim.SGD, SGD):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
+        optimizer = kind(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3, foreach=True)
+        for step in range(6):
+            if step == 3:  # a new object goes on with the stored state
+                state, optimizer = optimizer.state_dict(), kind(model.parameters(), lr=0.5)
+                optimizer.load_state_dict(state)
+            optimizer.zero_grad()
+            model(torch.randn(4, 5)).square().sum().backward()
+            optimizer.step()
+        buffers = [entry["momentum_buffer"] for entry in optimizer.state_dict()["state"].values()]
+        found.append([*model.parameters(), *buffers])
+        assert all(not parameter.grad_fn for parameter in model.parameters())
+    assert all(torch.equal(ours, theirs) for theirs, ours in zip(*found, strict=True))
+
+
+def test_hooks_of_a_step_are_called():
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer, calls = SGD([weight], lr=0.1), []
+    optimizer.register_step_post_hook(lambda *_: calls.append(1))
+    weight.sum().backward()
+    optimizer.step()
+    assert calls == [1]
+
+
+def test_a_run_imports_neither_the_compiler_nor_scikit_learn(tmp_path):
+    code = (
+        "import sys, gplasc.running as r\n"
+        f"r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True)\n"
+        "print([name for name in ('torch._dynamo', 'sklearn', 'scipy', 'plotly') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
