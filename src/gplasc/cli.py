@@ -329,7 +329,7 @@ class _Reproduce(_Many):
     plugins: tuple[str, ...] = ()
     """Fair: plug-ins (or paths of Python files), each with every method; default: those of the experiment."""
     trials: int = 12
-    """Fair: settings that are tried for each row, that of the preset first."""
+    """Fair: settings that are tried for each row, that of the preset first; 1: nothing is tuned."""
     tune_seeds: tuple[int, ...] = (1000,)
     """Fair: seeds of the trials."""
     validation: float = 0.2
@@ -346,7 +346,8 @@ class _Reproduce(_Many):
     overlap: bool = False
     """Fair: measure the overlap of tasks."""
     summary: Path | None = None
-    """Fair: a JSON file for the result."""
+    """Fair: a JSON file for the result. Runs that an existing file has numbers of are not computed again; delete it to
+    compute everything anew."""
 
     def main(self) -> int:
         """Run the command."""

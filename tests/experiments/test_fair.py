@@ -341,6 +341,39 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
         read_summary(tmp_path / "none.json")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_one_trial_needs_no_validation(tmp_path, capsys):
+    done, executor = pretend(tmp_path, noisy, trials=1, seeds=(0, 1))
+    assert len(executor.stages) == 1, "the runs on test alone"
+    assert all(config.data.evaluate_on == "test" for config in executor.stages[0])
+    assert [row.chosen for row in done.summary.rows] == [0, 0]
+    assert "Nothing was tuned" in capsys.readouterr().out
+    assert "tuning" not in preview_fair(protocol(trials=1, seeds=(0, 1)), out=tmp_path, device="cpu")
+
+
+def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
+    def call(accuracy, folder, **more):
+        executor = Pretend(accuracy)
+        given = protocol(trials=2, temperatures=(), **more)
+        done = compare_fairly(
+            given,
+            out=tmp_path / folder,
+            device="cpu",
+            open_executor=executor.open,
+            summary_file=tmp_path / "one.json",
+        )
+        return done.summary, executor.stages
+
+    first, stages = call(noisy, "a", seeds=(0, 1))
+    assert [len(stage) for stage in stages] == [4, 4]
+    again, stages = call(None, "b", seeds=(0, 1))
+    assert (again, stages) == (first, [])
+    longer, stages = call(noisy, "b", seeds=(0, 1, 2))
+    assert [[config.seed for config in stage] for stage in stages] == [[2, 2]]
+    whole, _ = pretend(tmp_path / "c", noisy, trials=2, temperatures=(), seeds=(0, 1, 2))
+    assert longer.rows == whole.summary.rows
+
+
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
 )

@@ -19,6 +19,7 @@ from gplasc.experiments.fair.summary import (
     TemperatureResult,
     TrialResult,
     numbers_of,
+    read_summary,
 )
 from gplasc.experiments.fair.tables import save_summary, summary_tables
 from gplasc.experiments.reproduce import identified, jobs_of
@@ -67,7 +68,8 @@ def compare_fairly(
 ) -> Compared:
     """Tune all rows, compute the chosen settings on test, print the tables and write them into ``out/NAME-fair``.
 
-    Complete runs are not computed again, so the same call continues what was cut off.
+    Complete runs are not computed again, so the same call continues what was cut off. With one trial a row nothing is
+    tuned: the preset is what is compared.
 
     Args:
         protocol: What is compared, and how.
@@ -76,7 +78,8 @@ def compare_fairly(
         device: Where to compute.
         engine: What computes the runs; default: processes of this machine.
         overlap: Whether the overlap of tasks is measured; where it was before, it is always shown.
-        summary_file: Where the summary is written too.
+        summary_file: Where the summary is written too. Runs whose numbers the file has already are not computed again:
+            a comparison can be extended on another machine, without the folders of its runs.
         overview: Shows the progress.
         open_executor: Computes the runs in place of the engine; called once for each of the two stages.
 
@@ -91,29 +94,34 @@ def compare_fairly(
     engine.check()
     sides = plan_sides(protocol)
     opened = open_executor or (lambda: engine.open(protocol.scale))
+    earlier = read_summary(summary_file) if summary_file is not None and summary_file.exists() else None
+    known = {} if earlier is None else earlier.records()
 
     def stage(name: str, groups: _Runs) -> dict[str, JobResult]:
-        runs = _all(groups)
+        runs = [run for run in _all(groups) if run.run_id not in known]
+        if not runs:
+            return {}
         if overview is not None:
             overview.say(f"{protocol.experiment}, fair: {name}, {len({run.run_id for run in runs})} runs")
         return compute(jobs_of(runs, out, data_dir, device), opened(), overview)
 
-    tuning = _tuning_runs(sides, protocol, data_dir)
+    tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
     results = stage("tuning on validation", tuning)
-    tried = {side.key: _tried(side, tuning, _records(results)) for side in sides}
-    chosen = {key: choose(trials) for key, trials in tried.items()}
+    tried = {side.key: _tried(side, tuning, known | _records(results)) for side in sides}
+    chosen = {key: choose(trials) if protocol.tunes else 0 for key, trials in tried.items()}
     tests = _test_runs(sides, chosen, protocol, data_dir)
     warmth = _temperature_runs(sides, protocol, data_dir)
     gaps = {run.run_id for side in sides if chosen[side.key] is None for run in _of(tuning, side)}
     gaps |= {run.run_id for run in (*_all(tests), *_all(warmth))}
     results |= stage("test", tests | warmth)
-    records = _records(results)
-    overlaps = _overlaps(_all(tests), records, out, data_dir, device, overlap)
+    records = known | _records(results)
+    overlaps = {run: float(found["overlap"]) for run, found in known.items() if found["overlap"] is not None}
+    overlaps |= _overlaps(_all(tests), out, data_dir, device, measure=overlap, known=overlaps)
     summary = FairSummary(
         title=sides[0].experiment.title,
         statement=scale_statement(protocol.scale, _all(tests) or _all(tuning)),
         command=protocol.command,
-        code=_code(records),
+        code=_code(_records(results), earlier),
         protocol=protocol,
         rows=tuple(_row_results(sides, tried, chosen, tests, records, overlaps)),
         temperatures=tuple(_temperature_results(sides, protocol, warmth, records)),
@@ -146,12 +154,12 @@ def preview_fair(
     engine.check()
     workers = engine.processes(protocol.scale).workers
     sides = plan_sides(protocol)
-    tuning = _tuning_runs(sides, protocol, data_dir)
+    tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
     complete = {run.run_id: read_record(out / run.run_id) for run in _all(tuning)}
     records = {run: record for run, record in complete.items() if record is not None}
     chosen = {side.key: choose(_tried(side, tuning, records)) or 0 for side in sides}
-    stages = {
-        f"tuning, {protocol.trials} trials for each of {len(sides)} rows": tuning,
+    stages = {f"tuning, {protocol.trials} trials for each of {len(sides)} rows": tuning} if tuning else {}
+    stages |= {
         f"test, {len(protocol.seeds)} seeds for each row": _test_runs(sides, chosen, protocol, data_dir),
     }
     warmth = _temperature_runs(sides, protocol, data_dir)
@@ -219,7 +227,7 @@ def _all(groups: _Runs) -> list[PlannedRun]:
 
 
 def _of(tuning: _Runs, side: Side) -> list[PlannedRun]:
-    return [run for number, _ in enumerate(side.trials) for run in tuning[side.key, number]]
+    return [run for number, _ in enumerate(side.trials) for run in tuning.get((side.key, number), ())]
 
 
 def _identified(groups: _Runs, data_dir: Path | None) -> _Runs:
@@ -235,7 +243,7 @@ def _tried(side: Side, tuning: _Runs, records: _Records) -> list[TrialResult]:
     """Return the trials of a side with their accuracies on validation."""
     found = []
     for number, trial in enumerate(side.trials):
-        runs = tuning[side.key, number]
+        runs = tuning.get((side.key, number), [])
         scores = {run.seed: records[run.run_id] for run in runs if run.run_id in records}
         if any(record["settings"]["data"]["evaluate_on"] != "validation" for record in scores.values()):
             raise RuntimeError(f"a trial of {side.row.name} was not evaluated on validation")
@@ -329,35 +337,39 @@ def _differences(base: Numbers, ours: Numbers) -> dict[str, Effect]:
 
 def _overlaps(
     runs: Sequence[PlannedRun],
-    records: _Records,
     out: Path,
     data_dir: Path | None,
     device: str | None,
+    *,
     measure: bool,
+    known: Mapping[str, float],
 ) -> dict[str, float]:
     """Return the mean overlap of two tasks of each run where it was measured; it is kept in the folder of the run."""
     found: dict[str, float] = {}
     streams: dict[tuple[object, ...], Stream] = {}
     for run in runs:
         path = out / run.run_id / _OVERLAP
-        if run.run_id in records and path.exists():
+        if path.exists():
             try:
                 found[run.run_id] = float(json.loads(path.read_text(encoding="utf-8"))["mean"])
             except (ValueError, LookupError, TypeError):
                 raise UserError(f"{path} is damaged; delete it, and measure again with --overlap") from None
-        elif run.run_id in records and measure:
+        elif measure and run.run_id not in known and read_record(path.parent) is not None:
             config = run.resolved.config
             key = (config.stream, config.data)
-            restored = restore(out / run.run_id, data_dir=data_dir, device=device, stream=streams.get(key))
+            restored = restore(path.parent, data_dir=data_dir, device=device, stream=streams.get(key))
             streams[key] = restored.stream
             found[run.run_id] = float(pairs_of(run_overlap(restored)).mean())
             write_atomic(path, json.dumps({"mean": found[run.run_id]}) + "\n")
     return found
 
 
-def _code(records: _Records) -> dict[str, tuple[str, ...]]:
+def _code(records: _Records, earlier: FairSummary | None) -> dict[str, tuple[str, ...]]:
     environments = [record.get("environment") or {} for record in records.values()]
+    before = {} if earlier is None else earlier.code
     return {
-        name: tuple(sorted({str(found[name]) for found in environments if found.get(name)}))
+        name: tuple(
+            sorted({*before.get(name, ()), *(str(found[name]) for found in environments if found.get(name))})
+        )
         for name in ("gplasc", "commit", "torch")
     }

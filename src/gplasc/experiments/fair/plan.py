@@ -78,6 +78,11 @@ class Protocol(Settings):
             raise UserError(f"the plug-in '{twice[0]}' is named twice; name it once")
 
     @property
+    def tunes(self) -> bool:
+        """Whether anything is tuned; with one trial there is nothing to choose from."""
+        return self.trials > 1
+
+    @property
     def command(self) -> str:
         """The command that computes the comparison again; where the runs and the data are is left out."""
         words = ["gplasc", "reproduce", self.experiment, "--fair", "--scale", self.scale]

@@ -53,8 +53,8 @@ class TrialResult(Settings):
 
     @property
     def score(self) -> float | None:
-        """Mean over the tuning seeds; None if a run failed."""
-        complete = len(self.validation) == len(self.runs)
+        """Mean over the tuning seeds; None if a run failed, or none was needed."""
+        complete = self.validation and len(self.validation) == len(self.runs)
         return sum(self.validation.values()) / len(self.validation) if complete else None
 
 
@@ -108,6 +108,21 @@ class FairSummary(Settings):
     rows: tuple[RowResult, ...]
     temperatures: tuple[TemperatureResult, ...]
 
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Return what is known of each run, by run id, in the form of its record."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in self.rows:
+            for trial in row.trials:
+                for seed, value in trial.validation.items():
+                    found[trial.runs[seed]] = _record("validation", {"class_il": value})
+        for measured in (*self.rows, *self.temperatures):
+            for seed, run in measured.runs.items():
+                values = {
+                    name: by_seed[seed] for name, by_seed in measured.metrics.items() if seed in by_seed
+                }
+                found[run] = _record("test", values)
+        return found
+
     def write(self, path: Path) -> Path:
         """Write the summary as JSON."""
         text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
@@ -131,6 +146,17 @@ def read_summary(path: Path) -> FairSummary:
             f"{path} is not the summary of a fair comparison ({where}: {problem['msg']}); write it again with "
             "gplasc reproduce NAME --fair --summary FILE"
         ) from None
+
+
+def _record(evaluated_on: str, values: Mapping[str, float]) -> dict[str, Any]:
+    """Return a record with the metrics of a run and what they were measured on; the inverse of `numbers_of`."""
+    metrics: dict[str, dict[str, float]] = {}
+    for name, value in values.items():
+        measure = MEASURES[name]
+        if measure.scenario is not None:
+            metrics.setdefault(measure.scenario, {})[measure.metric] = value
+    settings = {"data": {"evaluate_on": evaluated_on}}
+    return {"settings": settings, "metrics": metrics, "overlap": values.get("overlap")}
 
 
 def numbers_of(record: Mapping[str, Any], overlap: float | None) -> dict[str, float]:

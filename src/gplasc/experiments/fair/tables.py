@@ -42,7 +42,7 @@ def summary_tables(
         if not streams or stream in streams:
             found = {
                 "results": results[stream],
-                "tuning": _tuning(summary, stream),
+                "tuning": _tuning(summary, stream) if summary.protocol.tunes else None,
                 "temperature": _temperature(summary, stream),
             }
             tables += [table for kind in kinds if (table := found[kind]) is not None]
@@ -244,11 +244,15 @@ def _trials(summary: FairSummary) -> Table:
 def _protocol_sentence(summary: FairSummary) -> str:
     """Return how the numbers were made."""
     protocol = summary.protocol
-    more = f" and {protocol.trials - 1} more" if protocol.trials > 1 else ""
+    if not protocol.tunes:
+        return (
+            "Nothing was tuned: every row has the settings of the preset, changed only in what its name says. Seeds "
+            f"{_list(protocol.seeds)}, evaluated on test."
+        )
     return (
-        f"Each row was tuned with {protocol.trials} trials (the preset{more}) on a validation split of "
-        f"{protocol.validation:.0%} of the training samples (seed {_list(protocol.tune_seeds)}); the best mean "
-        "class-IL was then trained on all training samples with the fresh seeds "
+        f"Each row was tuned with {protocol.trials} trials (the preset and {protocol.trials - 1} more) on a validation "
+        f"split of {protocol.validation:.0%} of the training samples (seed {_list(protocol.tune_seeds)}); the best "
+        "mean class-IL was then trained on all training samples with the fresh seeds "
         f"{_list(protocol.seeds)} and evaluated on test."
     )
 
