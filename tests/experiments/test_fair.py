@@ -332,6 +332,12 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     assert "old" not in filled
     assert OTHER not in filled.replace(first.to_markdown(), "")
     assert fill_tables(filled, path.parent) == filled
+    (short,) = summary_tables(summary, ["gains"], [TINY])
+    assert short.title.startswith(TINY)
+    gain = summary.rows[1].differences["class_il"].mean
+    assert [row[1] for row in short.rows] == ["co2l"]
+    assert f"{gain:+.2f} [" in short.rows[0][3]
+    assert "with gplasc" in fill_tables("<!-- fair: one.json gains -->\n<!-- end -->", path.parent)
     with pytest.raises(UserError, match="has no stream 'seq-digts'"):
         fill_tables(page.replace(TINY, "seq-digts"), path.parent)
     path.write_text(json.dumps({"format": 2}))

@@ -23,6 +23,7 @@ from gplasc.results.aggregate import paired_difference, spread
 from gplasc.results.table import Column, Table
 
 _KINDS = ("results", "tuning", "temperature")
+_GAINS = "gains"  # a shorter form of the results, only where it is asked for
 _BLOCK = re.compile(r"(<!-- fair: (\S+)((?: [^ >]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -33,7 +34,8 @@ def summary_tables(
 
     Args:
         summary: The comparison.
-        kinds: ``results`` on test, ``tuning`` with what was searched and chosen, and ``temperature``.
+        kinds: ``results`` on test, ``tuning`` with what was searched and chosen, ``temperature``, and ``gains``:
+            class-IL on test with a column for each plug-in.
         streams: Streams to show; default: all.
     """
     results = {table.name: table for table in _results(summary)}
@@ -44,6 +46,7 @@ def summary_tables(
                 "results": results[stream],
                 "tuning": _tuning(summary, stream) if summary.protocol.tunes else None,
                 "temperature": _temperature(summary, stream),
+                _GAINS: _gains(summary, stream),
             }
             tables += [table for kind in kinds if (table := found[kind]) is not None]
     return tables
@@ -66,8 +69,9 @@ def save_summary(summary: FairSummary, folder: Path) -> list[Path]:
 def fill_tables(text: str, folder: Path) -> str:
     """Return a page with the tables of summaries between its markers.
 
-    A block begins with ``<!-- fair: FILE.json [results|tuning|temperature|stream ...] -->`` and ends with
-    ``<!-- end -->``; what is between them is replaced. Without kinds or streams all tables of the file are shown.
+    A block begins with ``<!-- fair: FILE.json [results|tuning|temperature|gains|stream ...] -->`` and ends with
+    ``<!-- end -->``; what is between them is replaced. Without kinds or streams all tables of the file but ``gains``
+    are shown.
 
     Args:
         text: Text of the page, in Markdown.
@@ -80,8 +84,8 @@ def fill_tables(text: str, folder: Path) -> str:
     def filled(block: re.Match[str]) -> str:
         summary = read_summary(folder / block[2])
         words = block[3].split()
-        kinds = [word for word in words if word in _KINDS]
-        streams = [word for word in words if word not in _KINDS]
+        kinds = [word for word in words if word in (*_KINDS, _GAINS)]
+        streams = [word for word in words if word not in kinds]
         for stream in streams:
             if stream not in {row.stream for row in summary.rows}:
                 raise UserError(
@@ -144,6 +148,37 @@ def _results(summary: FairSummary) -> list[Table]:
         Table(table.title, table.columns, table.rows, [*notes, *table.notes], table.breaks, name=stream)
         for stream, table in zip(streams, tables, strict=True)
     ]
+
+
+def _gains(summary: FairSummary, stream: str) -> Table:
+    """Return class-IL on test of each row that others are compared with, and of these others, with their gains."""
+    found = [row for row in summary.rows if row.stream == stream]
+    names = {row.row: "+".join(row.plugins) or row.row for row in found if row.base}
+    columns = list(dict.fromkeys(names.values()))
+    lines: dict[tuple[int, str], dict[str, str]] = {}
+    for row in found:
+        values = str(spread(list(row.metrics.get("class_il", {}).values())))
+        cells = lines.setdefault((row.shown_buffer, row.base or row.row), {})
+        effect = row.differences.get("class_il")
+        cells[names.get(row.row, "")] = values if effect is None else f"{values}\n{_effect(effect)}"
+    return Table(
+        f"{stream}: final class-IL accuracy on test, percent",
+        [
+            Column("buffer"),
+            Column("", "left"),
+            Column("alone", "left"),
+            *(Column(f"with {name}", "left") for name in columns),
+        ],
+        [
+            [buffer, base, *(cells.get(name) for name in ("", *columns))]
+            for (buffer, base), cells in lines.items()
+            if len(cells) > 1
+        ],
+        [
+            "Mean ± std (n = number of seeds). Gain: mean of the paired differences, Student's interval of 95 percent.",
+            f"Command: {summary.command}",
+        ],
+    )
 
 
 def _tuning(summary: FairSummary, stream: str) -> Table:
