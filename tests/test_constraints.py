@@ -35,20 +35,21 @@ def declared(extra):
 
 def installed(requirements):
     """The names of the requirements and of everything installed that they require here."""
-    names, waiting = set(), list(requirements)
+    seen, waiting = set(), list(requirements)
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
-        if name in names or OF_CUDA.match(name):
+        visit = (name, frozenset(requirement.extras))  # the same package again, with other extras
+        if visit in seen or OF_CUDA.match(name):
             continue
-        names.add(name)
+        seen.add(visit)
         try:
             inner = [Requirement(text) for text in metadata.requires(name) or []]
         except metadata.PackageNotFoundError:
             continue
         extras = [*requirement.extras, ""]
         waiting += [r for r in inner if not r.marker or any(r.marker.evaluate({"extra": e}) for e in extras)]
-    return names
+    return {name for name, _ in seen}
 
 
 def test_every_pin_is_one_version():

@@ -1,6 +1,8 @@
-"""What programs and people read from `gplasc list` and `gplasc show`."""
+"""What programs and people read from `gplasc list` and `gplasc show`, and what the shell completes."""
 
 import json
+import shutil
+import subprocess
 
 import pytest
 
@@ -43,3 +45,21 @@ def test_show_says_given_for_what_was_given(words, given, capsys, monkeypatch):
     call("show", *words)
     rows = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines()]
     assert {row[1] for row in rows if len(row) > 3 and row[3] == "given"} == given
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("re", {"report", "reproduce"}), ("run --me", {"--method"}), ("bench --q", {"--quick"})],
+)
+def test_bash_completes_commands_and_options(typed, expected, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--tyro-print-completion", "bash"])
+    (tmp_path / "gplasc").write_text(capsys.readouterr().out)
+    words = ["gplasc", *typed.split()]
+    function = 'name=$(complete -p gplasc); name=${name#*-F }; ${name%% *}; printf "%s\\n" "${COMPREPLY[@]}"'
+    script = (
+        f'source "{tmp_path}/gplasc"; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; {function}'
+    )
+    found = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert expected <= set(found.stdout.split()), found.stderr

@@ -688,7 +688,8 @@ def _parse(words: list[str]) -> Any:
             return tyro.cli(
                 _Command,
                 prog="gplasc",
-                description="Class-incremental learning with contrastive and replay methods; GPLASC for all of them.",
+                description="Class-incremental learning with contrastive and replay methods; GPLASC for all of them. "
+                "`gplasc --version` prints the version.",
                 args=words,
                 config=(tyro.conf.FlagCreatePairsOff,),
             )

@@ -1,11 +1,13 @@
 """Two experiences with Avalanche's own strategy, alone and beside its replay plug-in.
 
 Tested against avalanche-lib 0.6: `SupervisedPlugin`, the strategy `Naive` (a `SupervisedTemplate`), `ReplayPlugin` and
-`benchmark_from_datasets`. Avalanche imports wandb and the compiled part of torchvision for things that are not used
-here; where they are absent or do not fit the installed torch, empty modules take their place.
+`benchmark_from_datasets`. Avalanche imports torchvision and other packages for things that are not used here; where
+they are absent, or do not fit the installed torch, empty modules take their place.
 """
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import sys
 import types
@@ -40,19 +42,52 @@ def _quiet():
         yield
 
 
+class _Absent(types.ModuleType):
+    """A module whose every name is an empty class."""
+
+    __path__ = ()
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        setattr(self, name, type(name, (), {"__init__": lambda self, *_, **__: None}))
+        return getattr(self, name)
+
+
+class _AbsentPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds what nothing else found of the packages that Avalanche imports."""
+
+    names = ("GPUtil", "gdown", "psutil", "pytorchcv", "qpsolvers", "torchvision", "wandb")
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return _Absent(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
 @pytest.fixture
 def avalanche(monkeypatch):
     """What the test uses of Avalanche, by name."""
-    if importlib.util.find_spec("wandb") is None:
-        monkeypatch.setitem(sys.modules, "wandb", types.ModuleType("wandb"))
-    monkeypatch.setitem(sys.modules, "torchvision._meta_registrations", types.ModuleType("absent"))
+    before = dict(sys.modules)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, _AbsentPackages()])
+    if importlib.util.find_spec("torchvision") is not None:
+        monkeypatch.setitem(sys.modules, "torchvision._meta_registrations", _Absent("absent"))
     try:
         modules = {name: importlib.import_module(name) for name in _USED}
     except (ImportError, RuntimeError) as error:
         pytest.skip(f"Avalanche cannot be imported here: {error}")
-    return types.SimpleNamespace(
+    yield types.SimpleNamespace(
         **{name: getattr(modules[module], name) for module, names in _USED.items() for name in names}
     )
+    ours = ("avalanche", "gplasc.integrations.avalanche", *_AbsentPackages.names)
+    for name in [name for name in sys.modules if name not in before and name.startswith(ours)]:
+        del sys.modules[name]  # no other test finds an empty module
 
 
 def experience(avalanche, task: int):

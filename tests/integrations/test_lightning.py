@@ -10,7 +10,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from gplasc import GPLASC
 from gplasc.loop import GPLASCLoop
 
-pl = pytest.importorskip("pytorch_lightning", reason="Lightning is not installed: pip install lightning")
+pl = pytest.importorskip(
+    "pytorch_lightning", reason="Lightning is not installed: pip install 'gplasc[lightning]'"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,9 @@ else:
         try:
             from pytorch_lightning import Callback
         except ImportError:
-            raise UserError("gplasc.integrations.lightning needs Lightning: pip install lightning") from None
+            raise UserError(
+                "gplasc.integrations.lightning needs Lightning: pip install pytorch-lightning"
+            ) from None
 
 
 class GPLASCCallback(Callback):

@@ -25,18 +25,26 @@ def headline(panels: Sequence[Panel]) -> list[str]:
     streams = list(dict.fromkeys(panel.stream for panel in panels))
     where = panels[0].title if len(panels) == 1 else ", ".join(streams[:6]) + " and more" * (len(streams) > 6)
     words = [f"{_count(runs, 'run')} of {_count(groups, 'configuration')} on {where}."]
-    gains = [c.difference("class_il", "final_accuracy") for panel in panels for c in panel.comparisons]
-    known = [gain for gain in gains if gain.count]
-    if len(known) > LIMIT:  # not all of them are shown one by one
-        clear = [g for g in known if math.isfinite(g.low) and not g.low <= 0 <= g.high]
-        up = sum(g.mean > 0 for g in clear)
-        mean = sum(g.mean for g in known) / len(known)
-        words.append(
-            f"Over {len(known)} comparisons of a method with and without its plug-in, class-IL accuracy changes by "
-            f"{signed(mean)} points on average; the interval lies above 0 in {up}, below 0 in {len(clear) - up} "
-            f"and holds 0, or is unknown, in {len(known) - len(clear)}."
-        )
+    gains: dict[str, list[Difference]] = {}
+    for comparison in (c for panel in panels for c in panel.comparisons):
+        gain = comparison.difference("class_il", "final_accuracy")
+        if gain.count:
+            gains.setdefault(" and ".join(comparison.group.plugins), []).append(gain)
+    if sum(map(len, gains.values())) > LIMIT:  # not all of them are shown one by one
+        words += [_overview(plugin, found) for plugin, found in gains.items()]
     return words
+
+
+def _overview(plugin: str, gains: Sequence[Difference]) -> str:
+    """Return the gains of one plug-in over all methods and streams, in a sentence."""
+    clear = [g for g in gains if math.isfinite(g.low) and not g.low <= 0 <= g.high]
+    up = sum(g.mean > 0 for g in clear)
+    mean = sum(g.mean for g in gains) / len(gains)
+    return (
+        f"With {plugin}, class-IL accuracy changes by {signed(mean)} points on average over "
+        f"{_count(len(gains), 'comparison')}; the 95 % interval is above 0 in {up}, below 0 in {len(clear) - up}, and "
+        f"includes 0 or is unknown in {len(gains) - len(clear)}."
+    )
 
 
 def find_findings(panels: Sequence[Panel]) -> list[Finding]:
@@ -61,20 +69,32 @@ def _gain(panel: Panel, comparison: Comparison) -> Finding:
     return Finding(
         f"{signed(gain.mean)}",
         f"points of class-IL accuracy: {group.label}",
-        f"{panel.title}: {means[0]} without, {means[1]} with the plug-in",
+        f"{panel.title}: {means[0]} without, {means[1]} with the plug-in{_other_settings(comparison)}",
         _certainty(gain),
         _paper(panel, comparison),
         "better" if mark == "better" else "worse" if mark == "worse" else "",
     )
 
 
+def _other_settings(comparison: Comparison) -> str:
+    """Say that more than the plug-in differs, as it does where both sides were tuned."""
+    if not comparison.unlike:
+        return ""
+    count = len(comparison.unlike)
+    return f"; {_count(count, 'other setting')} also differ{'s' if count == 1 else ''}, see the notes below"
+
+
 def _certainty(gain: Difference) -> str:
     if not math.isfinite(gain.low):
         return "One pair of seeds: no interval, so this may be chance."
-    text = f"95 % interval {signed(gain.low)} to {signed(gain.high)} (Student's t, n = {gain.count} pairs of seeds)"
+    text = (
+        f"95 % interval {signed(gain.low)} to {signed(gain.high)} (Student's t, {gain.count} pairs of seeds)"
+    )
     if gain.count < SEEDS:
-        return f"{text}: fewer than {SEEDS} pairs, so not yet sure."
-    return f"{text}: {'it holds 0, so not sure.' if gain.low <= 0 <= gain.high else 'it leaves out 0.'}"
+        return f"{text}; fewer than {SEEDS} pairs are not enough to be sure."
+    if gain.low <= 0 <= gain.high:
+        return f"{text}; it includes 0, so this may be chance."
+    return f"{text}; it does not include 0."
 
 
 def _paper(panel: Panel, comparison: Comparison) -> str:

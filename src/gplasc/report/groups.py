@@ -339,7 +339,9 @@ def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]
             found.append(record)
     on_test = [record for record in found if not _is_trial(record)]
     if on_test and len(on_test) < len(found):
-        skipped.append(f"{len(found) - len(on_test)} runs that were evaluated on a validation split")
+        skipped.append(
+            f"{len(found) - len(on_test)} runs that were evaluated on a validation split, as trials of a search are"
+        )
         found = on_test
     return found, skipped
 

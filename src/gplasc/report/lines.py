@@ -11,7 +11,7 @@ from gplasc.report.section import Block, Section, Subsection
 from gplasc.report.wording import known
 from gplasc.results.aggregate import Spread
 
-LINES = 16
+LINES = 10
 """Lines in one figure at most: more cannot be told apart."""
 
 

@@ -59,7 +59,7 @@ def build_report(
     notes = [note for scale in dict.fromkeys(p.scale for p in panels) if (note := scale_note(scale))]
     if skipped:
         more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        notes.append(f"Records that could not be used: {'; '.join(skipped[:3])}{more}.")
+        notes.append(f"Not on this page: {'; '.join(skipped[:3])}{more}.")
     page = render(title, headline(panels), sections, findings=find_findings(panels), warnings=notes)
     return write_atomic(path, page)
 

@@ -50,7 +50,7 @@ def show_difference(value: Difference) -> str:
 
 
 def mark_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
-    """A difference as a cell; a gain or a loss is marked when the interval of at least five pairs leaves 0 out.
+    """A difference as a cell; a gain or a loss is marked when the interval of at least five pairs does not include 0.
 
     >>> [mark_difference(Difference(1.0, 0.5, 1.5, n)).mark for n in (0, 4, 5)]
     ['muted', '', 'better']
@@ -91,7 +91,7 @@ def _short(value: float) -> str:
 
 
 def cut_words(text: str, length: int = 700) -> str:
-    """Cut a list that is longer than anybody wants to hear, between two entries."""
+    """Cut a long list between two entries."""
     if len(text) <= length:
         return text
     return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."

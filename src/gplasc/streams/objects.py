@@ -55,7 +55,8 @@ def from_dataset(
         images_per_class: Training images used of each class; default: all.
         validation: The part of the training images that is held out as ``task.validation``.
         image_size: Width and height; default: that of the images, which must then agree.
-        class_names: The names in the order of the sorted labels; default: ``train.classes``, or the labels.
+        class_names: The names in the order of the sorted labels; default: ``train.classes``, the names of
+            a Hugging Face ``ClassLabel``, or the labels.
         seed: Decides which images a budget or a validation split chooses.
 
     Returns:
@@ -64,14 +65,12 @@ def from_dataset(
     Raises:
         UserError: If an image or a label is not of an allowed kind.
     """
-    dataset = labeled_images(
-        [
-            _items(part, f"{name}, {split} split", image_size)
-            for part, split in ((train, "training"), (test, "test"))
-        ],
-        class_names or getattr(train, "classes", None),
-        name,
-    )
+    splits = [
+        _items(part, f"{name}, {split} split", image_size)
+        for part, split in ((train, "training"), (test, "test"))
+    ]
+    names = class_names or getattr(train, "classes", None) or _class_label_names(train, splits[0][1])
+    dataset = labeled_images(splits, names, name)
     return build_stream(
         name,
         dataset,
@@ -82,6 +81,13 @@ def from_dataset(
         validation=validation,
         seed=seed,
     )
+
+
+def _class_label_names(train: LabeledImages, labels: NDArray[Any]) -> list[str] | None:
+    """The names that a Hugging Face data set has for the labels that occur; None if it has none."""
+    features = getattr(train, "features", None)
+    names = getattr(features["label"], "names", None) if features and "label" in features else None
+    return [names[label] for label in np.unique(labels)] if names else None
 
 
 def labeled_images(

@@ -51,7 +51,7 @@ _DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
 
 _NO_PAIRS = (
     "No pair of classes of a task just learned has a cosine below the plug-in's threshold k: all classes lie inside "
-    "the region of their task, and the range term is at rest."
+    "the region of their task, so the range term is zero."
 )
 
 

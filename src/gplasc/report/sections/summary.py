@@ -28,8 +28,8 @@ def summary(panels: Sequence[Panel]) -> Section | None:
         "Accuracies are percent of the test images, averaged over tasks after the last one: among all classes "
         "seen (class-IL), or among those of the image's own task (task-IL). Each entry is mean ± standard deviation "
         "over n seeds. A gain is the mean difference, seed by seed, to the same method without the plug-in, with its "
-        "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark those whose interval leaves 0 out and rests on at "
-        f"least {SEEDS} seeds."
+        "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark intervals of at least "
+        f"{SEEDS} seeds that do not include 0."
     )
     notes = _unlike_notes(panels)
     return panel_section("Summary", text, panels, _blocks, fold_above=math.inf, notes=notes)
@@ -100,7 +100,7 @@ def _gain_chart(panel: Panel) -> Chart | None:
         values = tuple(gain.mean for _, gain in known_gains)
         low, high = (tuple(known(getattr(gain, end)) for _, gain in known_gains) for end in ("low", "high"))
         series.append(Series(title, labels, values, low, high, index))
-    text = cut_words("Class-IL gain in points: " + "; ".join(words) + ".")
+    text = cut_words("Class-IL gain in points: " + "; ".join(words) + ".", 400)
     title = "Gain by the plug-in over the same method without it"
     chart = Chart(title, "", "percentage points", tuple(series), text, "interval", (Guide(0.0),), name="gain")
     return chart if chart.drawable else None
