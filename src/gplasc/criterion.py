@@ -298,7 +298,9 @@ class GPLASC(nn.Module):
         with _inputs.full_precision(features):
             z = self._unit_rows(features, normalized)
             if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
-                if torch.compiler.is_compiling():  # not a decorator: that imports torch._dynamo, for two seconds
+                if (
+                    torch.compiler.is_compiling()
+                ):  # not a decorator: that imports torch._dynamo, for two seconds
                     torch.compiler.disable(self._choose_frame, reason=_EAGER)(z)
                 else:
                     self._choose_frame(z)

@@ -53,9 +53,7 @@ def new_optimizer(
         groups[0]["params"] = [parameter for parameter in network.parameters() if parameter not in slow]
         params = list(network.encoder.parameters())
         groups.append({"params": params, "base_lr": train.lr * encoder_lr, "warmup_from": None})
-    return SGD(
-        groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
-    )
+    return SGD(groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True)
 
 
 def set_learning_rate(

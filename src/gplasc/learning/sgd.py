@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 class SGD(torch.optim.SGD):
     """`torch.optim.SGD` that does not import ``torch._dynamo``.
 
-    The wrappers of PyTorch's optimizers import it when they are first called, which takes two seconds of processor time.
-    They matter only if the optimizer itself is compiled. The functions without them are the same computation.
+    The wrappers of PyTorch's optimizers import it when they are first called, which takes two seconds of processor
+    time. They matter only if the optimizer itself is compiled. The functions without them are the same computation.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.ones(2))
