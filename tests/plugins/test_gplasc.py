@@ -1,3 +1,4 @@
+import math
 import warnings
 
 import pytest
@@ -36,6 +37,45 @@ def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(
     _, more, _, _, terms = terms_of(learner)
     assert [len(part.y) for part in more] == [2 * len(learner.ctx.pool)]
     assert set(terms) == {"range", "position", "distill", "contrast"}
+
+
+@pytest.mark.parametrize("method", ["finetune", "er", "derpp"])
+def test_views_of_the_method_can_be_shared(method, tiny, second_task, terms_of):
+    learner = second_task(tiny(method, ("gplasc",), **{"gplasc.share_views": True}))
+    own, more, outs, _, terms = terms_of(learner)
+    assert not more, "no further pass"
+    rows = [part.y >= 2 for part in own]
+    z = torch.cat([out.projection[mine] for mine, out in zip(rows, outs, strict=True)])
+    y = torch.cat([part.y[mine] for mine, part in zip(rows, own, strict=True)])
+    cosines = (z @ z.T / 0.1).tolist()
+    loss = 0.0
+    for i in range(len(y)):
+        others = [j for j in range(len(y)) if j != i]
+        total = math.log(sum(math.exp(cosines[i][j]) for j in others))
+        positives = [j for j in others if y[j] == y[i]]
+        loss -= sum(cosines[i][j] - total for j in positives) / len(positives) / len(y)
+    assert terms["contrast"].item() == pytest.approx(loss, rel=1e-4)
+    assert {"range", "position"} <= set(terms)
+
+
+def test_sharing_changes_nothing_beside_a_method_with_views_of_its_own(tiny, second_task, terms_of):
+    terms = [
+        terms_of(second_task(tiny("co2l", ("gplasc",), **{"gplasc.share_views": shared})))[-1]
+        for shared in (False, True)
+    ]
+    assert {name: term.item() for name, term in terms[0].items()} == {
+        name: term.item() for name, term in terms[1].items()
+    }
+
+
+def test_a_setting_that_is_off_is_not_written(tiny):
+    """Runs that are older than it keep their ids."""
+    plain = tiny("er", ("gplasc",)).config
+    assert "share_views" not in plain.options["gplasc"]
+    assert tiny("er", ("gplasc",), **{"gplasc.share_views": False}).config.run_id == plain.run_id
+    shared = tiny("er", ("gplasc",), **{"gplasc.share_views": True}).config
+    assert shared.options["gplasc"]["share_views"] is True
+    assert shared.run_id != plain.run_id
 
 
 def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_task, terms_of):

@@ -20,13 +20,14 @@ from gplasc.results.record import RECORD
 from gplasc.running import execute
 
 _CONTENDERS = (("er", ()), ("co2l", ("gplasc",)))
+_LENGTHS = (5, 20, 100, 200)
 _BAR = 1.1
 _PHASES = ("training", "everything else", "evaluation")
 
 
 def measure_growth(quick: bool) -> Measured:
     """Learn streams of more and more tasks, and take steps with more classes and larger memories."""
-    lengths = (2, 4) if quick else (5, 20, 100, 200)
+    lengths = (2, 4) if quick else _LENGTHS
     found = Measured()
     for method, plugins in _CONTENDERS:
         found += _tasks(method, plugins, lengths)
@@ -146,6 +147,16 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
         _curve("Checkpoint", title, "MB", places, [value / 1e6 for value in clock.checkpoint]),
         _curve("Record", title, "MB", tuple(runs), [run.record_bytes / 1e6 for run in runs.values()]),
     ]
+    curves += [
+        _curve(
+            "Median time of a task",
+            f"{title}: {phase}",
+            "processor seconds",
+            tuple(runs),
+            [statistics.median(run.clock.seconds[phase]) for run in runs.values()],
+        )
+        for phase in _PHASES
+    ]
     return Measured(figures, curves)
 
 
@@ -156,7 +167,7 @@ def _curve(chart: str, name: str, label: str, x: Sequence[float], y: Sequence[fl
     return Curve(
         chart,
         name,
-        "task" if chart != "Record" else "tasks",
+        "task" if len(x) > len(_LENGTHS) else "tasks of the stream",
         label,
         tuple(float(x[min(start + wide, len(x)) - 1]) for start in starts),
         tuple(float(f"{statistics.median(y[start : start + wide]):.4g}") for start in starts),

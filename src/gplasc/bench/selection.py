@@ -30,8 +30,8 @@ def _reservoir(count: int, capacity: int, rounds: int) -> Figure:
 
     def ours() -> None:
         memory = Buffer(capacity)
-        for rows in torch.arange(count).split(256):
-            offer(memory, {"x": x[rows], "y": y[rows]}, generator)
+        for some_x, some_y in zip(x.split(256), y.split(256), strict=True):
+            offer(memory, {"x": some_x, "y": some_y}, generator)
 
     def plain() -> None:
         kept_x, kept_y = torch.zeros(capacity, 1, 28, 28, dtype=torch.uint8), torch.zeros(capacity)

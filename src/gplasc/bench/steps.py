@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gplasc.bench.clock import Work, alternate, ratio, seconds
 from gplasc.bench.figure import Figure
@@ -44,7 +45,7 @@ class StepSize:
 
 def step_sizes(quick: bool) -> tuple[StepSize, ...]:
     """Return full width and width 16, or something tiny."""
-    return (StepSize(4, 8, 2, 8),) if quick else (StepSize(FULL_WIDTH, 16, 3), StepSize(16, 32, 7))
+    return (StepSize(4, 8, 2, 8),) if quick else (StepSize(FULL_WIDTH, 16, 5), StepSize(16, 32, 9))
 
 
 def measure_overhead(quick: bool) -> list[Figure]:
@@ -67,6 +68,7 @@ def measure_overhead(quick: bool) -> list[Figure]:
 def _overhead_beside_replay(size: StepSize, bar: float) -> list[Figure]:
     """ER forwards no second view, so GPLASC adds two views and the previous model; the rest must cost nothing."""
     base, plus = learner_in_second_task("er", (), size), learner_in_second_task("er", ("gplasc",), size)
+    sharing = learner_in_second_task("er", ("gplasc",), size, settings={"gplasc.share_views": True})
     batch = _a_batch(plus)
     own = plus.method.parts(batch, plus.ctx)
     views = [part for plugin in plus.plugins for part in plugin.parts(batch, own, plus.ctx)]
@@ -77,11 +79,20 @@ def _overhead_beside_replay(size: StepSize, bar: float) -> list[Figure]:
             bare_pass(base, part.x)
         teacher_pass(plus, own[0])
 
-    times = alternate(
-        {"er": stepper(base), "er+gplasc": stepper(plus), "passes": base_with_passes}, size.rounds
-    )
+    works = {
+        "er": stepper(base),
+        "er+gplasc": stepper(plus),
+        "sharing": stepper(sharing),
+        "passes": base_with_passes,
+    }
+    times = alternate(works, size.rounds)
     return [
         Figure("overhead", f"er+gplasc / er, width {size.width}", ratio(times, "er+gplasc", "er")),
+        Figure(
+            "overhead",
+            f"er+gplasc with share_views / er, width {size.width}",
+            ratio(times, "sharing", "er"),
+        ),
         Figure(
             "overhead",
             f"er+gplasc / er with two more views and the previous model, width {size.width}",
@@ -129,46 +140,98 @@ class _StepClock(Callback):
         self.bare: list[float] = []
         self._steps = steps
         self._since: float | None = None
-        self._x: Tensor | None = None
+        self._views: Tensor | None = None
 
     def on_step_end(self, learner: Learner) -> None:
-        """Note the time of the step, and take a bare one of the same size."""
+        """Note the time of the step, and take a bare one with as many rows."""
         if learner.position.task == 0:
             return
         now = time.process_time()
-        if self._since is None:  # nothing of this step counts
-            batch = _a_batch(learner)
-            self._x = learner.method.parts(batch, learner.ctx)[0].x
-            bare_pass(learner, self._x)
-        else:
-            assert self._x is not None
+        if self._views is None:
+            self._views = learner.method.parts(_a_batch(learner), learner.ctx)[0].x
+        rows = 2 * len(
+            learner.position.order[learner.position.step - 1]
+        )  # the last batch of an epoch is small
+        x = self._views[:rows]
+        bare = seconds(lambda: bare_pass(learner, x))
+        if self._since is not None:  # else the step began before the clock
             self.whole.append(now - self._since)
-            x = self._x
-            self.bare.append(seconds(lambda: bare_pass(learner, x)))
+            self.bare.append(bare)
         if len(self.whole) == self._steps:
             raise _EnoughError
         self._since = time.process_time()
 
 
 def measure_teacher(quick: bool) -> list[Figure]:
-    """Measure the previous model's pass, in both of its modes, against forward and backward of the encoder."""
+    """Measure the previous model's pass, in both of its modes, against forward and backward of the encoder.
+
+    The convolutions alone show what is left to gain: no pass in this precision takes less. Half precision does.
+    """
     found = []
     for size in step_sizes(quick):
         for mode, method in (("batch statistics", "co2l"), ("running statistics", "cclis")):
             learner = learner_in_second_task(method, (), size)
             part = learner.method.parts(_a_batch(learner), learner.ctx)[0]
-            works = {
-                "teacher": lambda learner=learner, part=part: teacher_pass(learner, part),
-                "both": lambda learner=learner, part=part: bare_pass(learner, part.x),
+            works: dict[str, Work] = {
+                "teacher": partial(teacher_pass, learner, part),
+                "both": partial(bare_pass, learner, part.x),
             }
+            if mode == "batch statistics":
+                works["convolutions"] = _convolutions(learner.ctx.network.encoder, part.x)
+                works["bfloat16"] = partial(_half_precision, teacher_pass, learner, part)
             times = alternate(works, size.rounds)
-            name = f"previous model with {mode} / forward and backward, width {size.width}"
-            found.append(Figure("teacher", name, ratio(times, "teacher", "both"), 0.25))
+            names = {
+                "teacher": f"previous model with {mode}",
+                "convolutions": "convolutions of a forward pass alone",
+                "bfloat16": "previous model in bfloat16",
+            }
+            found += [
+                Figure(
+                    "teacher",
+                    f"{names[work]} / forward and backward, width {size.width}",
+                    ratio(times, work, "both"),
+                    0.25 if work == "teacher" else None,
+                )
+                for work in names
+                if work in works
+            ]
     return found
 
 
+def _convolutions(encoder: nn.Module, x: Tensor) -> Work:
+    """Return a work that repeats the convolutions of a forward pass, and nothing else of it."""
+    calls: list[tuple[nn.Module, Tensor]] = []
+    layers = [module for module in encoder.modules() if isinstance(module, nn.Conv2d)]
+    hooks = [layer.register_forward_hook(lambda m, args, out: calls.append((m, args[0]))) for layer in layers]
+    with torch.no_grad():
+        encoder(x)
+    for hook in hooks:
+        hook.remove()
+
+    def repeat() -> None:
+        with torch.no_grad():
+            for layer, given in calls:
+                layer(given)
+
+    return repeat
+
+
+def _half_precision(work: Callable[[Learner, Part], None], learner: Learner, part: Part) -> None:
+    config = learner.ctx.config
+    train = config.train.model_copy(update={"precision": "bfloat16"})
+    learner.ctx.config = config.model_copy(update={"train": train})
+    work(learner, part)
+    learner.ctx.config = config
+
+
 def learner_in_second_task(
-    method: str, plugins: tuple[str, ...], size: StepSize, *, classes: int = 2, buffer: int | None = None
+    method: str,
+    plugins: tuple[str, ...],
+    size: StepSize,
+    *,
+    classes: int = 2,
+    buffer: int | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Learner:
     """Return a learner with a previous model and a memory that is as full as the first task makes it.
 
@@ -178,8 +241,9 @@ def learner_in_second_task(
         size: Width, images of a batch and of a class.
         classes: Classes of each of the two tasks.
         buffer: Rows of the memory; default: an eighth of a batch.
+        settings: Further settings.
     """
-    learner = _new_learner(method, plugins, size, (), classes=classes, buffer=buffer)
+    learner = _new_learner(method, plugins, size, (), classes=classes, buffer=buffer, settings=settings)
     stream = open_stream(learner.config.stream)
     learner.enter(stream[0])
     learner.ctx.modules.train()
@@ -202,10 +266,11 @@ def _new_learner(
     *,
     classes: int = 2,
     buffer: int | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Learner:
     train = max(size.images, (buffer or 0) // classes)  # enough to fill the memory
     stream = f"synthetic:tasks=2,classes={classes},size={size.pixels},channels=3,train={train},test=2"
-    settings = {
+    usual = {
         "model.width": size.width,
         "model.features": "signed",
         "train.batch": size.images,
@@ -218,11 +283,11 @@ def _new_learner(
         "data.images_per_class": None,
         "data.test_images_per_class": None,
     }
-    given = {
-        name: value for name, value in settings.items() if not name.startswith("probe") or method != "er"
-    }
+    given = {name: value for name, value in usual.items() if not name.startswith("probe") or method != "er"}
     buffer = buffer or max(size.images // 8, 4)
-    config = resolve(stream, method, plugins, buffer=buffer, scale="paper", settings=given).config
+    config = resolve(
+        stream, method, plugins, buffer=buffer, scale="paper", settings={**given, **(settings or {})}
+    ).config
     return build_learner(config, open_stream(stream), callbacks=callbacks)
 
 

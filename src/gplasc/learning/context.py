@@ -23,7 +23,9 @@ from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain
 from gplasc.transfer import transfer
 
 FORWARD_ROWS = 512
-"""Rows of a forward pass outside training."""
+"""Rows that are read and augmented together outside training."""
+CPU_ROWS = 128
+"""Rows that a CPU encodes at once outside training: with more, what a layer returns does not fit into the caches."""
 
 
 class Context:
@@ -238,7 +240,10 @@ class Context:
         """Return the frozen network's outputs on images, (N, C, H, W) uint8, all at once."""
         share = self._share(x, augmentation, 1, generator)
         with self.frozen():
-            return self._outputs(self.network, share, len(x))
+            features = self._encode_frozen(share)
+            if self.processes.size > 1:
+                features = self.processes.gather(features, len(x))
+            return self.network.outputs(features)
 
     def features(
         self,
@@ -260,6 +265,15 @@ class Context:
         rows = self.processes.share(count * len(x))
         generator = generator or self.random["augment"]
         return some_views(x, self._augmentations[kind], count, generator, rows, self.to_device)
+
+    def _encode_frozen(self, x: Tensor) -> Tensor:
+        """Return raw features, (N, D), of a network whose rows do not depend on each other."""
+        if self.device.type != "cpu" or len(x) <= CPU_ROWS:
+            whole: Tensor = self.network.encoder(x)
+            return whole
+        # Pieces of about the same size: for a rest of one or two rows, kernels of torch round differently.
+        pieces = x.tensor_split(-(-len(x) // CPU_ROWS))
+        return torch.cat([self.network.encoder(piece) for piece in pieces])
 
     def _outputs(self, network: Network, x: Tensor, count: int) -> Outputs:
         """Encode this process's share of ``count`` rows and return the outputs for all of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -49,6 +50,12 @@ class GPLASCSettings(Settings):
         1.0, ge=0, description="of SupCon beside a method that has no contrastive term"
     )
     contrast_temperature: float = Field(0.1, gt=0)
+    share_views: bool = Field(
+        False,
+        description="beside a method that has no contrastive term: compute the terms on the method's own views of the "
+        "current samples, not on two further ones, which cost more than the method's step",
+        exclude_if=operator.not_,  # not written if off: it is younger than many runs, whose ids cover all settings
+    )
 
     @field_validator("distillation")
     @classmethod
@@ -160,7 +167,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         generator = ctx.random["gplasc"]
         more = []
         rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
-        if not self._contrastive(ctx) and self._shapes_current() and len(rows):
+        if self._brings_views(ctx) and len(rows):
             x, y = batch.x[rows], batch.y[rows]
             more.append(ctx.part(x, y, views=2, augmentation="contrastive", generator=generator))
         if self._brings_memory(ctx):
@@ -185,8 +192,13 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
         if self.settings.lambda_contrast > 0:
-            for part, out in views:
-                term = supcon(out.projection, part.y, temperature=self.settings.contrast_temperature)
+            contrasted = [(out.projection, part.y) for part, out in views]
+            if self._shares_views(ctx):
+                rows = [(out.projection[part.current], part.y[part.current]) for part, out in shaped]
+                z, y = (_gather(list(column)) for column in zip(*rows, strict=True))
+                contrasted = [(z, y)] if len(y) else []
+            for z, y in contrasted:
+                term = supcon(z, y, temperature=self.settings.contrast_temperature)
                 terms["contrast"] = self.settings.lambda_contrast * term
         return terms
 
@@ -241,6 +253,12 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def _contrastive(self, ctx: Context) -> bool:
         return "projection" in ctx.method.heads
+
+    def _brings_views(self, ctx: Context) -> bool:
+        return not self._contrastive(ctx) and not self.settings.share_views and self._shapes_current()
+
+    def _shares_views(self, ctx: Context) -> bool:
+        return not self._contrastive(ctx) and self.settings.share_views
 
     def _shapes_current(self) -> bool:
         """Whether a term is computed on current rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Protocol, overload
 from weakref import WeakValueDictionary
@@ -112,7 +113,6 @@ class Stream(Sequence[Task]):
 
     Attributes:
         name: The name it was opened by.
-        class_names: All classes, in order of appearance: ``class_names[label]``.
         image_shape: (channels, height, width).
         mean: The mean per channel of images scaled to 0..1.
         std: The standard deviation per channel.
@@ -137,10 +137,19 @@ class Stream(Sequence[Task]):
         self.mean = mean
         self.std = std
         self.notes = notes
-        self.class_names = tuple(name for plan in plans for name in plan.class_names)
         self._plans = tuple(plans)
-        self._first_classes = tuple(accumulate((len(plan.class_names) for plan in plans), initial=0))
         self._alive: WeakValueDictionary[int, Task] = WeakValueDictionary()
+
+    # What follows from all tasks is computed on first access: a slice of many tasks costs nothing until it is read.
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """All classes, in order of appearance: ``class_names[label]``."""
+        return tuple(name for plan in self._plans for name in plan.class_names)
+
+    @cached_property
+    def _first_classes(self) -> tuple[int, ...]:
+        return tuple(accumulate(self.classes_per_task, initial=0))
 
     @property
     def num_classes(self) -> int:

@@ -10,14 +10,14 @@ from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.learner import Callback, Learner
 
-_SHARE = 0.01  # of the time, at most, is spent on checkpoints around the ends of tasks
+_SHARE = 0.005  # of the time, at most, is spent on checkpoints around the ends of tasks after the first one
 
 
 class Checkpoint(Callback):
     """Writes checkpoints into a folder: every so many seconds (or steps), and around the end of each task.
 
     Tasks may be so short that checkpoints around their ends would take longer than the tasks. A checkpoint is left out
-    if, in the time since the last one, a hundred could not have been written. With `every_steps` none is left out.
+    if, in the time since the last one, two hundred could not have been written. With `every_steps` none is left out.
 
     Args:
         folder: Where they are written; the last two are kept.
