@@ -7,7 +7,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -144,6 +144,10 @@ class GPLASC(nn.Module):
         ValueError: If a value is out of its range or an option is unknown.
     """
 
+    advice_for_nonnegative: ClassVar[str] = (
+        'pass frame="nonnegative", or use features that can be negative, for example the encoder\'s output before its '
+        "last ReLU."
+    )
     vertices: Tensor
     classes_seen: Tensor
 
@@ -298,9 +302,7 @@ class GPLASC(nn.Module):
         with _inputs.full_precision(features):
             z = self._unit_rows(features, normalized)
             if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
-                if (
-                    torch.compiler.is_compiling()
-                ):  # not a decorator: that imports torch._dynamo, for two seconds
+                if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
                     torch.compiler.disable(self._choose_frame, reason=_EAGER)(z)
                 else:
                     self._choose_frame(z)
@@ -639,10 +641,7 @@ class GPLASC(nn.Module):
             return
         count = self.class_counts[task] or max(1, int(self.classes_seen[task]))
         k = self._region(count).k
-        advice = (
-            'pass frame="nonnegative", or use features that can be negative, for example the encoder\'s output before '
-            "its last ReLU."
-        )
+        advice = self.advice_for_nonnegative
         if self.lambda_range > 0 and count > 1 and k <= 0 and self.range_form in ("hinge", "squared_hinge"):
             self._warn_once(
                 "range",

@@ -167,6 +167,27 @@ def test_the_second_of_two_is_refused(folder, tmp_path, capsys):
     assert "another process is learning" in capsys.readouterr().err
 
 
+def test_a_refused_first_task_leaves_nothing(folder, tmp_path, capsys):
+    state, images = tmp_path / "state", folder("a", 0, 1)
+    encoder = tmp_path / "mine.py"
+    encoder.write_text("import torch\ndef build():\n    return torch.nn.Flatten(0)\n", encoding="utf-8")
+    refused = (
+        ("learn", state, tmp_path / "missing", *QUICK),
+        ("learn", state, images, "--method", "unknown"),
+        ("learn", state, images, *QUICK, "--encoder", f"{encoder}:build"),
+    )
+    for arguments in refused:
+        assert run(*arguments) == 2
+        assert not state.exists(), capsys.readouterr().err
+    state.mkdir()
+    assert run(*refused[0]) == 2
+    assert list(state.iterdir()) == []
+    assert run("learn", state, images, *QUICK, "--quiet") == 0
+    assert run("learn", state, tmp_path / "missing") == 2
+    assert (state / "state.json").exists()
+    assert run("predict", state, images, "--top", "1") == 0
+
+
 def test_other_images_after_an_interruption_need_a_word(folder, tmp_path, capsys, monkeypatch):
     state, one, two = tmp_path / "state", folder("a", 0, 1), folder("b", 2, 3)
     broken = checkpoints.save

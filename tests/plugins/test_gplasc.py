@@ -204,3 +204,14 @@ def test_the_running_statistics_are_those_of_the_method_alone(tiny, method, seco
     assert alone
     for name, value in alone.items():
         assert torch.equal(value, together[name]), name
+
+
+def test_the_note_on_relu_features_names_a_setting_of_runs(tiny, second_task):
+    learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "relu"}))
+    ctx, (plugin,) = learner.ctx, learner.plugins
+    own = learner.method.parts(ctx.pool.take(torch.arange(len(ctx.pool))), ctx)
+    plugin.criterion.train()
+    with pytest.warns(UserWarning, match="never negative") as caught:
+        plugin.loss(own, [ctx.network(part.x) for part in own], [], [], ctx)
+    assert all("--set model.features=signed" in str(note.message) for note in caught)
+    assert not any("frame=" in str(note.message) for note in caught)

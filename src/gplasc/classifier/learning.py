@@ -83,10 +83,15 @@ def learn_folder(
                     "add --discard to give it up"
                 ) from error
 
-        with signals.installed():
-            record = classifier.learn_images(
-                data, callbacks=[checkpoint, signals], resume=resume, cache=pending
-            )
+        try:
+            with signals.installed():
+                record = classifier.learn_images(
+                    data, callbacks=[checkpoint, signals], resume=resume, cache=pending
+                )
+        except UserError:
+            if checkpoints.load_newest(pending)[0] is None:  # refused: there is nothing to continue
+                delete_pending(state)
+            raise
         write_state(state, classifier.parameters, classifier.model)
         return record
 

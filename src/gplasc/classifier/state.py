@@ -14,7 +14,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from gplasc.results.table import printable
 FORMAT = 1
 INDEX = "state.json"
 PENDING = "pending"
+_LOCK = "lock"
 _SOURCE = "encoder.py"
 
 _MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -201,18 +202,21 @@ def delete_pending(folder: Path) -> None:
 def held(folder: Path) -> Iterator[None]:
     """Hold a state folder for writing; what killed processes left is removed.
 
+    If the block raises an error before anything was written, the lock file is removed too, and the folder if it is new.
+
     Raises:
         UserError: If another process holds it, or it cannot be written.
     """
+    new = not folder.exists()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give the folder of a classifier's state, or a new name")
     if folder.is_dir() and not (folder / INDEX).exists():
-        others = [entry.name for entry in folder.iterdir() if entry.name not in ("lock", PENDING, _SOURCE)]
+        others = [entry.name for entry in folder.iterdir() if entry.name not in (_LOCK, PENDING, _SOURCE)]
         if any(not name.startswith((".", "learned-", "encoder-")) for name in others):
             raise UserError(f"{folder} is not empty and holds no classifier; give a new folder")
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder / "lock", wait=False))
+            stack.enter_context(locked(folder / _LOCK, wait=False))
         except Held:
             raise UserError(
                 f"another process is learning in {folder}; wait for it, or stop it before you continue"
@@ -220,4 +224,17 @@ def held(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise UserError(f"{folder} cannot be written ({error.strerror}); choose another place") from None
         remove_leftovers(folder)
-        yield
+        try:
+            yield
+        except Exception:
+            _remove_unused(folder, new=new)
+            raise
+
+
+def _remove_unused(folder: Path, *, new: bool) -> None:
+    """Remove the lock file of a folder that holds nothing else, and the folder itself if it is new."""
+    with suppress(OSError):  # Windows does not delete a file that is held
+        if [entry.name for entry in folder.iterdir()] == [_LOCK]:
+            (folder / _LOCK).unlink()
+            if new:
+                folder.rmdir()

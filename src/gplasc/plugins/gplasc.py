@@ -80,6 +80,14 @@ def parse_distillation(text: str) -> dict[str, float]:
     return weights
 
 
+class _Criterion(GPLASC):
+    """The criterion, with advice that names a setting of runs."""
+
+    advice_for_nonnegative: ClassVar[str] = (
+        "--set model.features=signed removes the last ReLU of a built-in encoder."
+    )
+
+
 class GPLASCPlugin(Plugin[GPLASCSettings]):
     """Adds range, position and distillation; beside a method without a contrastive term also SupCon on two views."""
 
@@ -123,7 +131,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         frame: Frame = "simplex"
         if self._open_ended(ctx):
             frame = "orthonormal" if signed else "nonnegative"
-        self.criterion = GPLASC(
+        self.criterion = _Criterion(
             num_tasks,
             network.feature_dim if in_features else ctx.config.model.projection_dim,
             margin=settings.margin,
