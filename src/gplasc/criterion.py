@@ -640,8 +640,8 @@ class GPLASC(nn.Module):
         count = self.class_counts[task] or max(1, int(self.classes_seen[task]))
         k = self._region(count).k
         advice = (
-            'pass frame="nonnegative", or use features that can be negative, for example the encoder\'s output before '
-            "its last ReLU."
+            "for features that can be negative, set model.features=signed in a run, or use the encoder's output before "
+            'its last ReLU in your own loop, where frame="nonnegative" is possible too.'
         )
         if self.lambda_range > 0 and count > 1 and k <= 0 and self.range_form in ("hinge", "squared_hinge"):
             self._warn_once(
