@@ -36,6 +36,12 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
+def file_name(options: str) -> str:
+    """Return the file that a block is to be saved as, or nothing."""
+    found = re.search(r'title="([^"]+)"', options)
+    return found[1] if found else ""
+
+
 def lines(page: Path) -> Iterator[list[str]]:
     """Yield the words of each line of the shell; variables of the page are replaced by their values."""
     variables: dict[str, str] = {}

@@ -21,6 +21,7 @@ from tests.smoke import (
     blocks,
     commands,
     commands_in_text,
+    file_name,
     lines,
 )
 
@@ -50,8 +51,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for language, options, code in blocks(page):
-        if language == "python" and "file=" in options:
-            path = tmp_path / options.partition("file=")[2].strip()
+        if language == "python" and (name := file_name(options)):
+            path = tmp_path / name
             path.write_text(code)
             table, passed = check_component(str(path), ["gplasc"])
             assert passed, table.to_markdown()
@@ -90,8 +91,8 @@ def place(tmp_path_factory):
     (folder / "backbone.py").write_text(BACKBONE)
     for page in PAGES:
         for _, options, code in blocks(page):
-            if "file=" in options:
-                (folder / options.partition("file=")[2].strip()).write_text(code)
+            if name := file_name(options):
+                (folder / name).write_text(code)
     shutil.copy(folder / "short.py", folder / "my_plugin.py")
     return folder
 
@@ -119,6 +120,13 @@ def _prepare_classifiers(page, place):
     for name in used - created:
         with pytest.raises(SystemExit):
             main(at_smoke_scale(["learn", name, "spring", "--method", "ncm", "--plugin", "none"]))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_of_blocks_are_known_to_the_site(page):
+    """The site shows a block with other options as a paragraph of text."""
+    for _, options, _ in blocks(page):
+        assert not options or re.fullmatch(r' title="[^"]+"', options)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
