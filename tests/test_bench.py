@@ -8,9 +8,9 @@ import torch
 
 from gplasc.bench import plain_loop, steps
 from gplasc.bench.clock import alternate, ratio
-from gplasc.bench.command import _MEASUREMENTS, STORED, bench, figures_table
+from gplasc.bench.command import _MEASUREMENTS, STORED, bench, figures_table, growth_table
 from gplasc.bench.figure import Curve, Figure, Measured, got_worse, read_measured, write_measured
-from gplasc.bench.picture import write_picture
+from gplasc.bench.picture import shortened, write_picture
 from gplasc.cli import main
 from gplasc.errors import UserError
 
@@ -107,3 +107,20 @@ def test_the_plain_loop_minimizes_the_same_terms():
 def test_the_page_shows_the_stored_figures():
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert figures_table(read_measured(STORED)).to_markdown() in page
+
+
+def test_the_picture_of_the_page_is_made_of_the_stored_figures(tmp_path):
+    path = write_picture(tmp_path / "bench.svg", read_measured(STORED))
+    assert path.read_text() == (ROOT / "docs" / "images" / "bench.svg").read_text()
+
+
+def test_the_page_shows_what_grows_with_the_length_of_the_stream():
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    table = growth_table(read_measured(STORED))
+    assert table.to_markdown() in page
+    assert [str(column) for column in table.columns[1:]] == ["5", "20", "100", "200"]
+
+
+def test_long_names_keep_their_ends_in_the_picture():
+    names = [figure.name for figure in read_measured(STORED).figures if figure.bar is not None]
+    assert len({shortened(name) for name in names}) == len(names)

@@ -24,9 +24,19 @@ def write_picture(path: Path, measured: Measured) -> Path:
 
 def _bars(item: str, figures: Sequence[Figure]) -> Chart:
     known = [figure for figure in figures if figure.limit_used is not None]
-    names = tuple(figure.name for figure in known)
+    names = tuple(shortened(figure.name) for figure in known)
     series = Series("share", names, tuple(figure.limit_used for figure in known))
     return Chart(item, "", "share of the bar that is used", (series,), item, "interval", (Guide(1.0),))
+
+
+def shortened(name: str) -> str:
+    """Leave out the middle of a name that is too long for a chart: what tells names apart is often the end.
+
+    >>> shortened("previous model with batch statistics / forward and backward, width 64")
+    'previous model with batch…d backward, width 64'
+    """
+    head, tail = 25, 20
+    return name if len(name) <= head + tail + 1 else f"{name[:head]}…{name[-tail:]}"
 
 
 def growth_charts(curves: Sequence[Curve]) -> list[Chart]:

@@ -51,9 +51,7 @@ def measure_smoke(quick: bool) -> list[Figure]:
             if quick:
                 words += ["--methods", "co2l", "--only", "hinge"]
             spent = _processor_seconds(words, out) / _CORES
-        found.append(
-            Figure("smoke", f"gplasc reproduce {name} --scale smoke, on two cores", spent, 60.0, unit="s")
-        )
+        found.append(Figure("smoke", f"reproduce {name}, on two cores", spent, 60.0, unit="s"))
     return found
 
 
