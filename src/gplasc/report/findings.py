@@ -37,28 +37,28 @@ def headline(panels: Sequence[Panel]) -> list[str]:
 
 def _overview(plugin: str, gains: Sequence[Difference]) -> str:
     """Return the gains of one plug-in over all methods and streams, in a sentence."""
-    clear = [g for g in gains if math.isfinite(g.low) and not g.low <= 0 <= g.high]
-    up = sum(g.mean > 0 for g in clear)
+    marks = [mark_difference(gain).mark for gain in gains]
+    up, down = marks.count("better"), marks.count("worse")
     mean = sum(g.mean for g in gains) / len(gains)
     return (
         f"With {plugin}, class-IL accuracy changes by {signed(mean)} points on average over "
-        f"{_count(len(gains), 'comparison')}; the 95 % interval is above 0 in {up}, below 0 in {len(clear) - up}, and "
-        f"includes 0 or is unknown in {len(gains) - len(clear)}."
+        f"{_count(len(gains), 'comparison')}; {up} are a certain gain and {down} a certain loss (95 % interval of "
+        f"at least {SEEDS} pairs of seeds without 0)."
     )
 
 
 def find_findings(panels: Sequence[Panel]) -> list[Finding]:
     """Return the gains of the plug-ins, or the best accuracy where there are none: at most `LIMIT`.
 
-    The best method of each panel comes first, then the second of each, and so on.
+    The best method of each panel comes first, then the second of each, and so on; gains precede accuracies.
     """
     ranked = []
     for panel in panels:
         gains = [c for c in panel.comparisons if c.difference("class_il", "final_accuracy").count]
         best = sorted(gains, key=lambda c: -rank(c.group))
         found = [_gain(panel, comparison) for comparison in best] or _best(panel)
-        ranked += [(place, finding) for place, finding in enumerate(found)]
-    return [finding for _, finding in sorted(ranked, key=lambda pair: pair[0])[:LIMIT]]
+        ranked += [(place, not gains, finding) for place, finding in enumerate(found)]
+    return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:LIMIT]]
 
 
 def _gain(panel: Panel, comparison: Comparison) -> Finding:
