@@ -630,6 +630,20 @@ def test_a_center_of_zero_is_warned_about():
         GPLASC(3, 8, num_classes=2)(features, torch.tensor([4] * 5 + [5] * 5), 0)
 
 
+def test_classes_with_the_same_direction_in_many_batches_are_warned_about():
+    """Rows that differ in their norm only, as after a collapse to one point; a batch of one class says nothing."""
+    criterion = GPLASC(3, 8, num_classes=2, frame="simplex")
+    same = torch.arange(1.0, 11.0)[:, None] * signed(1, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for features in (*[same] * 19, signed(10, 8), *[same] * 19):
+            criterion(features, LABELS, 0)
+            criterion(features, torch.full((10,), 4), 0)
+    with pytest.warns(UserWarning, match="same direction in 20 batches in a row") as caught:
+        criterion(same, LABELS, 0)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_a_warning_about_relu_features_points_at_the_caller():
     with pytest.warns(UserWarning, match="never negative") as caught:
         GPLASC(5, 64, num_classes=2, frame="simplex")(torch.relu(signed(10, 64)), LABELS, 0)
