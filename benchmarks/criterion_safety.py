@@ -35,12 +35,14 @@ VARIANTS: dict[str, dict[str, object]] = {
     "simplex": {"frame": "simplex", **PAPER},
     "nonnegative": {"frame": "nonnegative", **PAPER},
     "orthonormal": {"frame": "orthonormal", **PAPER},
-    "range only": {"lambda_position": 0.0, "lambda_distill": 0.0},
-    "position only": {"lambda_range": 0.0, "lambda_distill": 0.0},
+    "weights 0.1": {"lambda_range": 0.1, "lambda_position": 0.1, "lambda_distill": 0.1},
+    "range 0.1": {"lambda_range": 0.1, "lambda_position": 0.0, "lambda_distill": 0.0},
+    "position 0.1": {"lambda_range": 0.0, "lambda_position": 0.1, "lambda_distill": 0.0},
+    "distill 0.1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 0.1},
+    "distill 1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1.0},
     "unchanged": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1e-6},
     "failure": {"frame": "simplex", "position_target": "unit", "limit_gradient": False, **PAPER},
     "limited": {"frame": "simplex", "position_target": "unit", **PAPER},
-    "distill only, weight 1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1.0},
 }
 FEATURES, MEMORY, BATCH = 64, 50, 32
 TEST_IMAGES_PER_CLASS = 500
