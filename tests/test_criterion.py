@@ -624,6 +624,16 @@ def test_collapsed_features_are_warned_about_once_at_the_line_of_the_caller(zero
         criterion(features, LABELS, 0)
 
 
+def test_half_of_a_few_rows_is_no_collapse():
+    features = signed(4, 8)
+    features[:2] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPLASC(3, 8, num_classes=2, frame="simplex")(features, LABELS[-4:], 0)
+    with pytest.warns(UserWarning, match="collapsed: 100% of the rows are zero"):
+        GPLASC(3, 8, num_classes=2, frame="nonnegative")(torch.zeros(4, 8), LABELS[-4:], 0)
+
+
 def test_a_center_of_zero_is_warned_about():
     features = torch.cat([signed(5, 8), -signed(5, 8)])
     with pytest.warns(UserWarning, match="the center of the task is 0"):

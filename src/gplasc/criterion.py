@@ -30,6 +30,7 @@ _NEGATIVE_SHARE = 0.1
 _DEVICES_WITHOUT_SYNC = ("cpu",)
 _CHECK_EVERY = 100
 _SMALLEST_CENTER = 1e-3
+_FEWEST_ROWS = 8
 # Rows whose squared distance to their mean is below this have the same direction. An untrained encoder can give such
 # rows too, so only many batches in a row count as a collapse.
 _SAME_DIRECTION = 1e-4
@@ -605,8 +606,9 @@ class GPLASC(nn.Module):
             if rows is not None:
                 faults[index] = (~_inputs.promote(rows.detach()).sum().isfinite()).to(z.dtype)
         if len(z) > 0:
-            # A row of zeros stays one when it is normalized.
-            faults[3] = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
+            # A row of zeros stays one when it is normalized. A few rows are not enough to see a share of them.
+            share = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
+            faults[3] = share if len(z) >= _FEWEST_ROWS else share.floor()
             center = self._seen.get("center_norm")
             if isinstance(center, Tensor):
                 faults[4] = (center < _SMALLEST_CENTER).to(z.dtype)
