@@ -1,8 +1,9 @@
-"""Accuracy of a plain replay loop with and without the criterion, for ReLU and signed features.
+r"""Accuracy of a plain replay loop with and without the criterion, for ReLU and signed features.
 
-    python benchmarks/criterion_safety.py                                   # the defaults, all streams
+    python benchmarks/criterion_safety.py --seeds 20                        # the defaults, all streams
     python benchmarks/criterion_safety.py --streams seq-digits --variants published nonnegative
-    python benchmarks/criterion_safety.py --streams seq-digits --variants failure limited --encoders plain --scale 0.1
+    python benchmarks/criterion_safety.py --streams seq-digits --features relu --encoders plain --scale 0.1 --lr 0.1 \
+        --variants failure limited default         # no BatchNorm, short features, a high learning rate
 
 The loop is what a user of `gplasc.GPLASC` writes: a small convolutional encoder with average pooling, a linear
 classifier, cross-entropy on the current batch and a batch from a memory of 50 images, and the criterion's terms added.
@@ -34,12 +35,14 @@ VARIANTS: dict[str, dict[str, object]] = {
     "simplex": {"frame": "simplex", **PAPER},
     "nonnegative": {"frame": "nonnegative", **PAPER},
     "orthonormal": {"frame": "orthonormal", **PAPER},
-    "range only": {"lambda_position": 0.0, "lambda_distill": 0.0},
-    "position only": {"lambda_range": 0.0, "lambda_distill": 0.0},
+    "weights 0.1": {"lambda_range": 0.1, "lambda_position": 0.1, "lambda_distill": 0.1},
+    "range 0.1": {"lambda_range": 0.1, "lambda_position": 0.0, "lambda_distill": 0.0},
+    "position 0.1": {"lambda_range": 0.0, "lambda_position": 0.1, "lambda_distill": 0.0},
+    "distill 0.1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 0.1},
+    "distill 1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1.0},
     "unchanged": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1e-6},
     "failure": {"frame": "simplex", "position_target": "unit", "limit_gradient": False, **PAPER},
     "limited": {"frame": "simplex", "position_target": "unit", **PAPER},
-    "distill only, weight 1": {"lambda_range": 0.0, "lambda_position": 0.0, "lambda_distill": 1.0},
 }
 FEATURES, MEMORY, BATCH = 64, 50, 32
 TEST_IMAGES_PER_CLASS = 500
@@ -84,6 +87,7 @@ def train(
     norm: bool,
     optimizer: str,
     epochs: int,
+    lr: float | None = None,
     scale: float = 1.0,
 ) -> tuple[float, float]:
     """Learn all tasks; return the final accuracy in percent and the share of features that are always 0."""
@@ -95,9 +99,9 @@ def train(
     head = nn.Linear(FEATURES, 1 + max(int(y.max()) for _, y, _, _ in tasks))
     parameters = [*encoder.parameters(), *head.parameters()]
     update: torch.optim.Optimizer = (
-        torch.optim.Adam(parameters, 1e-3)
+        torch.optim.Adam(parameters, lr or 1e-3)
         if optimizer == "adam"
-        else torch.optim.SGD(parameters, 0.05, momentum=0.9)
+        else torch.optim.SGD(parameters, lr or 0.05, momentum=0.9)
     )
     memory_x, memory_y = tasks[0][0][:0], tasks[0][1][:0]
     previous: nn.Sequential | None = None
@@ -148,6 +152,7 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=["norm"], choices=["norm", "plain"])
     parser.add_argument("--features", nargs="+", default=["relu", "signed"], choices=["relu", "signed"])
     parser.add_argument("--optimizer", default="sgd", choices=["sgd", "adam"])
+    parser.add_argument("--lr", type=float, help="learning rate; default: 0.05 for sgd, 0.001 for adam")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="factor of the first features; below 1: short ones"
     )
@@ -179,6 +184,7 @@ def main() -> None:
                             norm=encoder == "norm",
                             optimizer=arguments.optimizer,
                             epochs=arguments.epochs,
+                            lr=arguments.lr,
                             scale=arguments.scale,
                         )
                     dead.append(zero)

@@ -624,10 +624,34 @@ def test_collapsed_features_are_warned_about_once_at_the_line_of_the_caller(zero
         criterion(features, LABELS, 0)
 
 
+def test_half_of_a_few_rows_is_no_collapse():
+    features = signed(4, 8)
+    features[:2] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPLASC(3, 8, num_classes=2, frame="simplex")(features, LABELS[-4:], 0)
+    with pytest.warns(UserWarning, match="collapsed: 100% of the rows are zero"):
+        GPLASC(3, 8, num_classes=2, frame="nonnegative")(torch.zeros(4, 8), LABELS[-4:], 0)
+
+
 def test_a_center_of_zero_is_warned_about():
     features = torch.cat([signed(5, 8), -signed(5, 8)])
     with pytest.warns(UserWarning, match="the center of the task is 0"):
         GPLASC(3, 8, num_classes=2)(features, torch.tensor([4] * 5 + [5] * 5), 0)
+
+
+def test_classes_with_the_same_direction_in_many_batches_are_warned_about():
+    """Rows that differ in their norm only, as after a collapse to one point; a batch of one class says nothing."""
+    criterion = GPLASC(3, 8, num_classes=2, frame="simplex")
+    same = torch.arange(1.0, 11.0)[:, None] * signed(1, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for features in (*[same] * 19, signed(10, 8), *[same] * 19):
+            criterion(features, LABELS, 0)
+            criterion(features, torch.full((10,), 4), 0)
+    with pytest.warns(UserWarning, match="same direction in 20 batches in a row") as caught:
+        criterion(same, LABELS, 0)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_a_warning_about_relu_features_points_at_the_caller():

@@ -126,6 +126,10 @@ WORDS = {
         lambda: ["reproduce", "digits", "--workers", "0"],
         "--workers was given as 0",
     ),
+    "frozen and not": (
+        lambda: [*RUN, "--frozen", "--set", "encoder_lr=0.5"],
+        "--frozen and --set encoder_lr=0.5",
+    ),
     "two encoders": (lambda: [*RUN, "--encoder", "resnet18"], "--encoder and --set model.encoder"),
     "an encoder": (lambda: [*RUN, "--set", "model.encoder=vit"], "there is no encoder 'vit'"),
     "a page that is a folder": (lambda: ["report", record("{}"), "-o", "."], "no complete run"),

@@ -47,6 +47,8 @@ class _Settings:
     """Plug-in to add, for example gplasc; may be repeated."""
     encoder: str | None = None
     """Name of an encoder, FILE.py:function or package.module:function; default: that of the preset."""
+    frozen: bool = False
+    """Do not train the encoder: features are computed once. The same as --set encoder_lr=0."""
     buffer: int | None = None
     """Number of samples the memory holds; default: that of the preset."""
     seed: int | None = None
@@ -93,6 +95,11 @@ class _Settings:
         said = parse_assignments(self.set)
         if self.encoder is not None and said.setdefault("model.encoder", self.encoder) != self.encoder:
             raise UserError("--encoder and --set model.encoder name two encoders; give one of them")
+        if self.frozen:
+            rates = [said.pop(name) for name in ("encoder_lr", "model.encoder_lr") if name in said]
+            if any(rate != 0 for rate in rates):
+                raise UserError(f"--frozen and --set encoder_lr={rates[0]} disagree; give one of them")
+            said["model.encoder_lr"] = 0.0
         return {**base, "settings": given | said}
 
 

@@ -30,6 +30,11 @@ _NEGATIVE_SHARE = 0.1
 _DEVICES_WITHOUT_SYNC = ("cpu",)
 _CHECK_EVERY = 100
 _SMALLEST_CENTER = 1e-3
+_FEWEST_ROWS = 8
+# Rows whose squared distance to their mean is below this have the same direction. An untrained encoder can give such
+# rows too, so only many batches in a row count as a collapse.
+_SAME_DIRECTION = 1e-4
+_SAME_CALLS = 20
 
 _EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
 
@@ -55,7 +60,7 @@ class GPLASC(nn.Module):
     >>> means = 3 * torch.randn(6, 20, generator=draw)  # six classes: three tasks of two
     >>> _ = torch.manual_seed(0)
     >>> encoder = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16))
-    >>> criterion = GPLASC(num_tasks=3, feature_dim=16, margin=0.15, lambda_position=1.0, num_classes=2)
+    >>> criterion = GPLASC(3, 16, margin=0.15, lambda_range=0.1, lambda_position=1.0, num_classes=2)
     >>> optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
     >>> previous, memory_x = None, torch.empty(0, 20)
     >>> for task in range(3):
@@ -102,9 +107,10 @@ class GPLASC(nn.Module):
     Therefore features shorter than 1 receive the gradient of features of norm 1; `limit_gradient=False` disables this.
 
     **Checks.** Lists, arrays and wrong shapes raise an error that names the argument. Features that are NaN or infinite
-    raise an error, and features that collapse (rows of zeros, a center of norm 0) cause a warning at the line that
-    called the criterion. On the CPU both are checked at each call; on other devices once in 100 calls and in
-    `report()`, so that the device is not synchronized at every step; in compiled code in `report()`.
+    raise an error, and features that collapse (rows of zeros, a center of norm 0, or the same direction for all classes
+    in 20 batches in a row) cause a warning at the line that called the criterion. On the CPU both are checked at each
+    call; on other devices once in 100 calls and in `report()`, so that the device is not synchronized at every step; in
+    compiled code in `report()`.
 
     **State.** `state_dict` holds tensors only, so safetensors can store it: the frame, the numbers of classes seen, the
     projector, and under `_extra_state` the settings as UTF-8 JSON in a uint8 tensor. `load_state_dict` restores all of
@@ -114,8 +120,9 @@ class GPLASC(nn.Module):
         num_tasks: The number of tasks to prepare directions for.
         feature_dim: The number of features.
         margin: The share by which the squared radius of a region is reduced, in [0, 1).
-        lambda_range: The weight of the range term. The paper has 1.0 for all three weights beside a contrastive loss;
-            beside cross-entropy that can cost several points of accuracy (benchmarks/criterion_safety.py).
+        lambda_range: The weight of the range term. The paper has 1.0 for all three weights beside a contrastive loss.
+            Beside cross-entropy 0.1 already cost a point of accuracy (benchmarks/criterion_safety.py), so the defaults
+            are smaller.
         lambda_position: The weight of the position term.
         lambda_distill: The weight of the distillation term.
         lambda_assign: The weight of the assignment term.
@@ -157,8 +164,8 @@ class GPLASC(nn.Module):
         feature_dim: int,
         *,
         margin: float = 0.1,
-        lambda_range: float = 0.1,
-        lambda_position: float = 0.1,
+        lambda_range: float = 0.02,
+        lambda_position: float = 0.02,
         lambda_distill: float = 0.1,
         lambda_assign: float = 0.0,
         assign_temperature: float = 0.05,
@@ -227,6 +234,7 @@ class GPLASC(nn.Module):
         self._inspected: set[int] = set()
         self._uninspected: dict[int, Tensor] = {}
         self._faults: Tensor | None = None
+        self._same: Tensor | None = None  # batches in a row whose rows all had the same direction
         self._calls = 0
         self._warned: set[str] = set()
         no_center = self.num_tasks > 1 and self._region(2).center_norm < 1e-6
@@ -321,7 +329,7 @@ class GPLASC(nn.Module):
             if self.lambda_assign > 0:
                 terms["assign"] = self._assign(z, task, past_features, past_tasks, normalized)
             if self.check_features and z.device.type != "meta":
-                self._check_features(z, past_features, previous_features)
+                self._check_features(z, labels, past_features, previous_features)
             return terms
 
     def extend(self, num_tasks: int, *, num_classes: int | None = None) -> None:
@@ -589,18 +597,22 @@ class GPLASC(nn.Module):
                 "feature_dim is the width of the encoder's output."
             )
 
-    def _check_features(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> None:
+    def _check_features(
+        self, z: Tensor, labels: Tensor, student: Tensor | None, teacher: Tensor | None
+    ) -> None:
         """Raise an error for NaN and infinite features and warn about collapsed ones, without frequent syncs."""
-        faults = [z.new_zeros(())] * 5
+        faults = [z.new_zeros(())] * 6
         for index, rows in enumerate((z, student, teacher)):
             if rows is not None:
                 faults[index] = (~_inputs.promote(rows.detach()).sum().isfinite()).to(z.dtype)
         if len(z) > 0:
-            # A row of zeros stays one when it is normalized.
-            faults[3] = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
+            # A row of zeros stays one when it is normalized. A few rows are not enough to see a share of them.
+            share = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
+            faults[3] = share if len(z) >= _FEWEST_ROWS else share.floor()
             center = self._seen.get("center_norm")
             if isinstance(center, Tensor):
                 faults[4] = (center < _SMALLEST_CENTER).to(z.dtype)
+            faults[5] = self._same = self._count_same(z.detach(), labels)
         found = torch.stack(faults)
         if self._faults is not None:
             found = torch.maximum(found, self._faults.to(found))
@@ -613,10 +625,16 @@ class GPLASC(nn.Module):
             if message is not None:
                 raise ValueError(message)
 
+    def _count_same(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Return how many batches in a row had one direction for all their rows; those of one class do not count."""
+        before = z.new_zeros(()) if self._same is None else self._same.to(z)
+        same = (z - z.mean(0)).square().sum(1).amax() < _SAME_DIRECTION
+        return torch.where((labels != labels[0]).any(), same * (before + 1), before)
+
     def _read_faults(self) -> str | None:
         """Warn about collapsed features; return a message about features that are not finite. Synchronizes."""
         assert self._faults is not None
-        *broken, zeros, no_center = self._faults.tolist()
+        *broken, zeros, no_center, same = self._faults.tolist()
         self._faults = None
         names = ("features", "past_features", "previous_features")
         wrong = [name for name, fault in zip(names, broken, strict=True) if fault]
@@ -625,11 +643,17 @@ class GPLASC(nn.Module):
                 f"{' and '.join(wrong)} must be finite, but contain NaN or infinite values: lower the learning rate, "
                 "or check the inputs of the encoder."
             )
-        if zeros >= 0.5 or no_center:
-            share = f"{zeros:.0%} of the rows are zero vectors" if zeros else "the center of the task is 0"
+        if zeros >= 0.5 or no_center or same >= _SAME_CALLS:
+            found = (
+                f"{zeros:.0%} of the rows are zero vectors"
+                if zeros >= 0.5
+                else "the center of the task is 0"
+                if no_center
+                else f"all classes had the same direction in {_SAME_CALLS} batches in a row"
+            )
             self._warn_once(
                 "collapse",
-                f"The features have collapsed: {share}. Such features get no useful gradient from the terms: lower "
+                f"The features have collapsed: {found}. Such features get no useful gradient from the terms: lower "
                 'the learning rate or lambda_position, or pass frame="nonnegative" for ReLU features.',
             )
         return None

@@ -117,9 +117,9 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dic
 
 
 def _write_weights(pipeline: Pipeline, path: Path, metadata: dict[str, str]) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     weights = {
         name: value.detach().cpu().contiguous().clone() for name, value in pipeline.state_dict().items()
     }
-    save_file(weights, path, metadata)
+    path.write_bytes(save(weights, metadata))  # save_file would make the file readable for its owner only
