@@ -281,7 +281,7 @@ def _protocol_sentence(summary: FairSummary) -> str:
     protocol = summary.protocol
     if not protocol.tunes:
         return (
-            "Nothing was tuned: every row has the settings of the preset, changed only in what its name says. Seeds "
+            "Nothing was tuned: every row has the preset, changed only by what its name and the command say. Seeds "
             f"{_list(protocol.seeds)}, evaluated on test."
         )
     return (
