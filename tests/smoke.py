@@ -150,7 +150,10 @@ def _reproduce(words: list[str]) -> list[str]:
     methods = values(words, "--methods")
     if "--fair" in words:
         words = option(option(words, "--trials", "1"), "--temperatures")
-        words = option(words, "--methods", *(methods[:1] or ["er"]))
+        if methods or "--only" not in words:
+            words = option(words, "--methods", *(methods[:1] or ["er"]))
+        else:
+            words = option(words, "--only", values(words, "--only")[0])  # one of the rows that are named
         if plugins := values(words, "--plugins"):
             words = option(words, "--plugins", plugins[-1])
         return [*words, "--quiet"]
