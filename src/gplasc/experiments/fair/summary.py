@@ -141,10 +141,10 @@ def read_summary(path: Path) -> FairSummary:
         raise UserError(f"{path} cannot be read ({error.strerror}); check the path") from None
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
+        what = ": ".join(filter(None, (".".join(map(str, problem["loc"])), problem["msg"])))
         raise UserError(
-            f"{path} is not the summary of a fair comparison ({where}: {problem['msg']}); write it again with "
-            "gplasc reproduce NAME --fair --summary FILE"
+            f"{path} is not the summary of a fair comparison ({what}); name a file that "
+            "gplasc reproduce NAME --fair --summary FILE wrote, or a new one"
         ) from None
 
 
