@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Names = UseAppendAction[tuple[str, ...]]
 _DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
 _FAIR = (
-    "streams", "buffers", "plugins", "trials", "tune_seeds", "validation", "search_seed", "space", "set",
+    "streams", "buffers", "plugins", "trials", "tune_seeds", "validation", "search_seed", "space", "set", "tune_set",
     "temperatures", "overlap", "summary",
 )  # fmt: skip
 _INTERRUPTED = "interrupted and saved; run the same command again to continue"
@@ -348,6 +348,8 @@ class _Reproduce(_Many):
     preset)."""
     set: Annotated[_Names, arg(metavar="NAME=VALUE")] = ()
     """Fair: a setting of all rows, which is then not searched; may be repeated."""
+    tune_set: Annotated[_Names, arg(metavar="NAME=VALUE")] = ()
+    """Fair: a setting of the trials alone, for all rows, for example data.images_per_class=1000; may be repeated."""
     temperatures: tuple[float, ...] = (0.5, 0.1)
     """Fair: temperatures of the table temperature x plug-in; without a value there is no such table."""
     overlap: bool = False

@@ -92,7 +92,7 @@ def test_every_side_has_as_many_trials_over_the_same_shared_values():
     by_name = {side.row.name: side for side in sides}
     for side in sides:
         assert len(side.trials) == 8
-        assert len({side.tuning_run(trial, 0.2, 1000).run_id for trial in side.trials}) == 8
+        assert len({side.tuning_run(trial, protocol(), 1000).run_id for trial in side.trials}) == 8
         assert side.trials[0].settings == {}, "the preset comes first"
     for name in ("er", "co2l"):
         base, other = by_name[name], by_name[f"{name}+gplasc"]
@@ -132,7 +132,7 @@ def test_epochs_stretch_what_belongs_to_them():
         protocol(methods=("er",), plugins=(), streams=("seq-cifar100",), scale="cpu", set=(), buffers=(200,),
                  space=("train.epochs=x0.5,x2", "train.lr=0.3"), trials=3)
     )  # fmt: skip
-    configs = [side.tuning_run(trial, 0.2, 1000).resolved.config.train for trial in side.trials]
+    configs = [side.tuning_run(trial, protocol(), 1000).resolved.config.train for trial in side.trials]
     found = {(c.epochs, c.first_epochs, c.milestones, c.lr) for c in configs[1:]}
     assert (configs[0].epochs, configs[0].milestones) == (10, (7, 9))
     assert found == {(5, 5, (4, 4), 0.3), (20, 20, (14, 18), 0.3)}
@@ -185,6 +185,9 @@ def test_any_plugins_streams_and_buffers(tmp_path):
         ({"temperatures": (0.0,)}, "must be greater than 0"),
         ({"experiment": "time"}, "measures time"),
         ({"seeds": ()}, "at least one seed"),
+        ({"tune_set": ("train.epoch=1",)}, "has no such setting; did you mean 'train.epochs'"),
+        ({"tune_set": ("train.lr=0.1",)}, "--tune-set train.lr: it is searched"),
+        ({"tune_set": ("data.evaluate_on=test",)}, "must not look at the test split"),
     ],
 )
 def test_mistakes(more, message):
@@ -194,7 +197,7 @@ def test_mistakes(more, message):
 
 def first_run(wanted):
     side = plan_sides(wanted)[0]
-    return side.tuning_run(side.trials[0], 0.2, 1000)
+    return side.tuning_run(side.trials[0], wanted, 1000)
 
 
 # ---- the choice ----------------------------------------------------------------------------------------------------
@@ -227,6 +230,16 @@ def test_choice_is_made_for_each_stream_on_validation_and_holds_for_all_seeds(tm
         }
         assert chosen == {wanted}, "one choice for all seeds"
         assert list(row.runs) == [0, 1, 2, 3, 4]
+
+
+def test_settings_of_the_trials_alone(tmp_path):
+    done, executor = pretend(tmp_path, accuracy, tune_set=("data.images_per_class=3",))
+    tuning, test = executor.stages
+    assert {config.data.images_per_class for config in tuning} == {3}
+    assert 3 not in {config.data.images_per_class for config in test}
+    assert "--tune-set data.images_per_class=3" in done.summary.command
+    (table,) = summary_tables(done.summary, ["results"])
+    assert any("(seed 1000; trials with data.images_per_class=3)" in note for note in table.notes)
 
 
 def test_ties_failures_and_several_tuning_seeds(tmp_path):

@@ -185,9 +185,7 @@ def choose(trials: Sequence[TrialResult]) -> int | None:
 def _tuning_runs(sides: Sequence[Side], protocol: Protocol, data_dir: Path | None) -> _Runs:
     return _identified(
         {
-            (side.key, number): [
-                side.tuning_run(trial, protocol.validation, seed) for seed in protocol.tune_seeds
-            ]
+            (side.key, number): [side.tuning_run(trial, protocol, seed) for seed in protocol.tune_seeds]
             for side in sides
             for number, trial in enumerate(side.trials)
         },

@@ -46,6 +46,9 @@ class Protocol(Settings):
     search_seed: int = 0
     space: tuple[str, ...] = Field((), description="axes in place of those of fair.toml, or beside them")
     set: tuple[str, ...] = Field((), description="settings of all rows; they are not searched")
+    tune_set: tuple[str, ...] = Field(
+        (), description="settings of the trials alone, such as a cheaper budget"
+    )
     temperatures: tuple[float, ...] = Field(
         (0.5, 0.1), description="temperatures of the table temperature x plug-in"
     )
@@ -91,7 +94,7 @@ class Protocol(Settings):
             if name in ("experiment", "scale") or value == field.default:
                 continue
             option = f"--{name.replace('_', '-')}"
-            if name == "set":  # may be repeated, as elsewhere
+            if name in ("set", "tune_set"):  # may be repeated, as elsewhere
                 words += [word for one in value for word in (option, one)]
             else:
                 words += [option, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
@@ -134,9 +137,10 @@ class Side:
         row = self.row.model_copy(update={"settings": {**self.row.settings, **settings}})
         return plan_one(self.experiment, row, self.stream, self.buffer, seed, self.preset.scale)
 
-    def tuning_run(self, trial: Trial, share: float, seed: int) -> PlannedRun:
+    def tuning_run(self, trial: Trial, protocol: Protocol, seed: int) -> PlannedRun:
         """Return the run of a trial, evaluated on a share of the training samples."""
-        wanted = {**self.row.settings, **trial.settings, "data.validation": share}
+        cheaper = parse_assignments(protocol.tune_set)
+        wanted = {**self.row.settings, **trial.settings, **cheaper, "data.validation": protocol.validation}
         return self.run(on_validation({"settings": wanted})["settings"], seed)
 
 
@@ -169,6 +173,7 @@ def plan_sides(protocol: Protocol) -> list[Side]:
     for row, stream, buffer in places:
         presets[row.name, stream, buffer] = _with_given(experiment, row, stream, buffer, protocol, given)
     _check_known(given, [config for _, config in presets.values()], "setting")
+    _check_tune_set(protocol, space, [config for _, config in presets.values()])
     _check_known(given_space(protocol.space), [config for _, config in presets.values()], "axis")
     sides = []
     for (_, stream, buffer), (row, config) in presets.items():
@@ -271,6 +276,20 @@ def _check_known(names: Mapping[str, Any], configs: Sequence[Config], noun: str)
         if not any(_has(config, name) for config in configs):
             every = {full for config in configs for full in config.flat() if "." in full}
             raise UserError(f"no row has the {noun} '{name}'; {nearest(name, every)}")
+
+
+def _check_tune_set(protocol: Protocol, space: Axes, configs: Sequence[Config]) -> None:
+    """Check that the settings of the trials alone exist in every row, and that none of them is searched."""
+    for name in parse_assignments(protocol.tune_set):
+        for config in configs:
+            if name not in config.flat():
+                raise UserError(
+                    f"--tune-set {name}: {config.title} has no such setting; {nearest(name, config.flat())}"
+                )
+            if name in axes_of(space, config, config):
+                raise UserError(
+                    f"--tune-set {name}: it is searched; leave it out, or leave it out of --space"
+                )
 
 
 def _stem(name: str) -> str:

@@ -284,10 +284,11 @@ def _protocol_sentence(summary: FairSummary) -> str:
             "Nothing was tuned: every row has the preset, changed only by what its name and the command say. Seeds "
             f"{_list(protocol.seeds)}, evaluated on test."
         )
+    budget = f"; trials with {', '.join(protocol.tune_set)}" if protocol.tune_set else ""
     return (
         f"Each row was tuned with {protocol.trials} trials (the preset and {protocol.trials - 1} more) on a validation "
-        f"split of {protocol.validation:.0%} of the training samples (seed {_list(protocol.tune_seeds)}); the best "
-        "mean class-IL was then trained on all training samples with the fresh seeds "
+        f"split of {protocol.validation:.0%} of the training samples (seed {_list(protocol.tune_seeds)}{budget}); the "
+        "best mean class-IL was then trained on all training samples with the fresh seeds "
         f"{_list(protocol.seeds)} and evaluated on test."
     )
 
