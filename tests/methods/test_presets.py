@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gplasc.components import list_plugins
 from gplasc.config import Data, Model, Probe, Train, parse_value
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
@@ -96,7 +97,7 @@ def test_every_rule_sets_what_exists():
         "model": Model,
         "train": Train,
         "probe": Probe,
-        "gplasc": find_plugin("gplasc").Settings,
+        **{name: find_plugin(name).Settings for name in list_plugins()},
     }
     for rule in RULES:
         for section, values in rule["set"].items():
