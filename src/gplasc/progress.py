@@ -25,11 +25,20 @@ class Moment:
     terms: Mapping[str, float]
 
     def __str__(self) -> str:
-        terms = "  ".join(f"{name} {value:.3f}" for name, value in self.terms.items())
+        terms = "  ".join(f"{name} {_rounded(value)}" for name, value in self.terms.items())
         return (
             f"{self.title}  task {self.task + 1}/{self.tasks}  epoch {self.epoch + 1}/{self.epochs}  {terms}  "
             f"{self.images_per_second:.0f} images/s  {duration(self.seconds_left)} left"
         )
+
+
+def _rounded(value: float) -> str:
+    """Return three decimals; zero has no sign.
+
+    >>> _rounded(-0.0), _rounded(-1.23456)
+    ('0.000', '-1.235')
+    """
+    return f"{round(value, 3) + 0.0:.3f}"
 
 
 def duration(seconds: float) -> str:
@@ -126,7 +135,9 @@ class Live:
 
     def show(self, moment: Moment) -> None:
         """Move the bar."""
-        terms = " ".join(f"{self._escape(name)} [cyan]{value:.3f}[/]" for name, value in moment.terms.items())
+        terms = " ".join(
+            f"{self._escape(name)} [cyan]{_rounded(value)}[/]" for name, value in moment.terms.items()
+        )
         self._progress.update(
             self._bar,
             completed=moment.done,

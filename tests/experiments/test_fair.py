@@ -13,6 +13,7 @@ from scipy import stats
 from gplasc.cli import _Command, main
 from gplasc.errors import UserError
 from gplasc.experiments.fair.compare import choose, compare_fairly, preview_fair
+from gplasc.experiments.fair.picture import gains_chart, write_gains
 from gplasc.experiments.fair.plan import Protocol, plan_sides
 from gplasc.experiments.fair.summary import TrialResult, read_summary
 from gplasc.experiments.fair.tables import fill_tables, summary_tables
@@ -291,7 +292,7 @@ def test_differences_are_paired_with_the_interval_of_scipy(tmp_path, capsys):
     assert "Each row was tuned with 2 trials (the preset and 1 more)" in text
     assert "Searched for co2l: train.lr: " in text
     assert f"written: {', '.join(map(str, done.files))}" in text
-    names = ["table.md", "table.tex", "table.csv", "trials.csv", "summary.json"]
+    names = ["table.md", "table.tex", "table.csv", "trials.csv", "summary.json", "gains.svg"]
     assert [path.name for path in done.files] == names
     lines = list(csv.DictReader((tmp_path / "table-accuracy-fair" / "trials.csv").read_text().splitlines()))
     assert len(lines) == 4
@@ -399,6 +400,26 @@ def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
 def test_tables_of_pages_equal_their_summaries(page):
     text = page.read_text(encoding="utf-8")
     assert fill_tables(text, ROOT / "results") == text, "run scripts/docs"
+
+
+def test_picture_of_the_gains_equals_the_summaries(tmp_path):
+    found = [read_summary(path) for path in sorted((ROOT / "results").glob("*.json"))]
+    (path,) = write_gains(tmp_path / "gains.svg", [s for s in found if s.protocol.experiment == "ladder"])
+    assert path.read_text() == (ROOT / "docs" / "images" / "gains.svg").read_text(), "run scripts/docs"
+
+
+def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
+    done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40), temperatures=())
+    chart = gains_chart([done.summary])
+    assert [series.name for series in chart.series] == ["gplasc"]
+    assert chart.series[0].x == tuple(f"co2l on {TINY}, buffer {size}" for size in (20, 40))
+    effects = [row.differences["class_il"] for row in done.summary.rows if row.base]
+    assert chart.series[0].points() == [
+        (x, e.mean, e.low, e.high) for x, e in zip(chart.series[0].x, effects, strict=True)
+    ]
+    assert any(path.name == "gains.svg" for path in done.files)
+    alone, _ = pretend(tmp_path, noisy, trials=1, methods=("er",), plugins=(), seeds=(0,))
+    assert not any(path.name == "gains.svg" for path in alone.files), "nothing is compared"
 
 
 # ---- real runs -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.experiments.definition import Experiment, Row, StandIn, load_experiment
+from gplasc.experiments.fair.picture import write_gains
 from gplasc.experiments.fair.summary import (
     MEASURES,
     Effect,
@@ -53,7 +54,10 @@ def summary_tables(
 
 
 def save_summary(summary: FairSummary, folder: Path) -> list[Path]:
-    """Write table.md and table.tex to read, table.csv and trials.csv with a line for each number, and summary.json."""
+    """Write table.md and table.tex to read, table.csv and trials.csv with a line for each number, and summary.json.
+
+    gains.svg shows the differences, if there are any.
+    """
     tables = summary_tables(summary)
     title = f"# {summary.protocol.experiment}, fair comparison\n\n{_sentence(summary.title)}\n"
     texts = {
@@ -63,7 +67,7 @@ def save_summary(summary: FairSummary, folder: Path) -> list[Path]:
         "trials.csv": _trials(summary).to_csv(),
     }
     paths = [write_atomic(folder / name, text) for name, text in texts.items()]
-    return [*paths, summary.write(folder / "summary.json")]
+    return [*paths, summary.write(folder / "summary.json"), *write_gains(folder / "gains.svg", [summary])]
 
 
 def fill_tables(text: str, folder: Path) -> str:
