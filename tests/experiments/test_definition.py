@@ -5,7 +5,7 @@ import pytest
 from gplasc.components import list_methods
 from gplasc.errors import UserError
 from gplasc.experiments import grid_names, is_grid, list_experiments
-from gplasc.experiments.definition import SEEDS, load_experiment, plan_runs, stand_in
+from gplasc.experiments.definition import SEEDS, load_experiment, plan_one, plan_runs, stand_in
 from gplasc.reference import published
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.sources.synthetic import parse
@@ -130,3 +130,15 @@ def test_narrowing():
         plan_runs(experiment, "cpu", methods=["supcon"])
     with pytest.raises(UserError, match="nothing of table-accuracy is left"):
         plan_runs(experiment, "cpu", only=["seq-tinyimagenet"], methods=["gem"])
+
+
+@pytest.mark.parametrize("stream", ["cub200", "seq-tinyimagenet"])
+def test_stand_ins_keep_their_own_image_size(stream):
+    experiment = load_experiment("ladder")
+    row = next(row for row in experiment.rows if row.name == "co2l")
+    sizes = {
+        scale: plan_one(experiment, row, stream, None, 0, scale).resolved.config.data.image_size
+        for scale in ("cpu", "smoke")
+    }
+    assert sizes["cpu"] is not None
+    assert sizes["smoke"] is None

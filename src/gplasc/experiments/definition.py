@@ -180,7 +180,9 @@ def plan_one(
     other = stand_in(stream) if scale == "smoke" else None
     settings = dict(row.settings)
     if scale == "smoke":
-        settings = {**(other.settings if other else {}), **experiment.smoke, **settings}
+        # Synthetic images have a size of their own.
+        replaced = {"data.image_size": None, **other.settings} if other else {}
+        settings = {**replaced, **experiment.smoke, **settings}
     resolved = resolve(
         stream,
         row.method,
