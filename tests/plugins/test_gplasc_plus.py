@@ -44,6 +44,12 @@ def test_the_assignment_is_a_cross_entropy_in_which_every_place_has_the_same_wei
     assert terms["assign"].item() == pytest.approx(wanted, rel=1e-4)
 
 
+def test_terms_with_a_weight_of_0_are_left_out(tiny, with_memory, terms_of):
+    learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.lambda_position": 0.5}))
+    *_, terms = terms_of(learner)
+    assert set(terms) == {"position", "distill", "assign"}
+
+
 def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",)))
     plugin, ctx = learner.plugins[0], learner.ctx

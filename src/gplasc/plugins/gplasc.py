@@ -186,7 +186,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def loss(
         self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
     ) -> dict[str, Tensor]:
-        """Return range and position on current rows and distillation on past rows."""
+        """Return range and position on current rows and distillation on past rows; none with a weight of 0."""
         count = len(mine) - self._brings_memory(ctx)  # 1 if there are two views of current samples, else 0
         views = list(zip(mine, my_outs, strict=True))[:count]
         shaped = views or list(zip(own, outs, strict=True))
@@ -199,6 +199,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             num_classes=len(ctx.task.classes) if region is not None else None,
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
+        terms = {name: term for name, term in terms.items() if getattr(self.settings, f"lambda_{name}") > 0}
         if self.settings.lambda_contrast > 0:
             contrasted = [(out.projection, part.y) for part, out in views]
             if self._shares_views(ctx):
