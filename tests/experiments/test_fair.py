@@ -186,6 +186,7 @@ def test_any_plugins_streams_and_buffers(tmp_path):
         ({"temperatures": (0.0,)}, "must be greater than 0"),
         ({"experiment": "time"}, "measures time"),
         ({"seeds": ()}, "at least one seed"),
+        ({"streams": ("seq-digts",)}, "no stream 'seq-digts'; did you mean 'seq-digits'"),
         ({"tune_set": ("train.epoch=1",)}, "has no such setting; did you mean 'train.epochs'"),
         ({"tune_set": ("train.lr=0.1",)}, "--tune-set train.lr: it is searched"),
         ({"tune_set": ("data.evaluate_on=test",)}, "must not look at the test split"),

@@ -21,6 +21,7 @@ from gplasc.experiments.definition import (
     plan_one,
     row_filter,
 )
+from gplasc.streams import find_stream
 from gplasc.sweep.axes import check_seeds
 from gplasc.tune.space import given_space
 from gplasc.tune.study import on_validation
@@ -189,6 +190,8 @@ def compose(experiment: Experiment, protocol: Protocol) -> Experiment:
 
     A method that the experiment lacks becomes a row. Each plug-in becomes a row for each row without plug-ins.
     """
+    for stream in protocol.streams:
+        find_stream(stream)  # a wrong name is one error, not one for each run
     rows = list(experiment.rows)
     if protocol.methods:
         rows = [row for row in rows if row.method in protocol.methods]
