@@ -1,7 +1,9 @@
 """Fair comparisons: as many trials for each side, never on the test split, one choice for all seeds of a stream."""
 
 import csv
+import itertools
 import json
+import re
 import shlex
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,6 +21,7 @@ from gplasc.experiments.fair.summary import TrialResult, read_summary
 from gplasc.experiments.fair.tables import fill_tables, summary_tables
 from gplasc.progress import Quiet
 from gplasc.report.page import write_report
+from gplasc.results.aggregate import paired_difference
 from gplasc.results.record import read_record
 from gplasc.running import execute
 from gplasc.streams import Task
@@ -401,6 +404,32 @@ def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
 def test_tables_of_pages_equal_their_summaries(page):
     text = page.read_text(encoding="utf-8")
     assert fill_tables(text, ROOT / "results") == text, "run scripts/docs"
+
+
+QUOTED = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
+
+
+def known_differences():
+    """Every paired difference of two rows of a summary, as (mean, low, high) with two and with three decimals."""
+    found = set()
+    for path in sorted((ROOT / "results").rglob("*.json")):
+        summary = read_summary(path)
+        for first, second in itertools.permutations((*summary.rows, *summary.temperatures), 2):
+            for name in first.metrics.keys() & second.metrics.keys():
+                one = paired_difference(first.metrics[name], second.metrics[name])
+                ends = (one.mean, one.low, one.high)
+                found |= {tuple(f"{end:.{digits}f}" for end in ends) for digits in (2, 3)}
+    return found
+
+
+def test_differences_in_the_text_of_pages_are_those_of_the_summaries():
+    known, quoted = known_differences(), 0
+    for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
+        text = re.sub(r"<!-- fair: .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for match in QUOTED.finditer(text.replace("−", "-").replace("\n", " ")):
+            quoted += 1
+            assert tuple(part.removeprefix("+") for part in match.groups()) in known, (page.name, match[0])
+    assert quoted
 
 
 def test_picture_of_the_gains_equals_the_summaries(tmp_path):
