@@ -245,6 +245,8 @@ def test_settings_of_the_trials_alone(tmp_path):
     assert "--tune-set data.images_per_class=3" in done.summary.command
     (table,) = summary_tables(done.summary, ["results"])
     assert any("(seed 1000; trials with data.images_per_class=3)" in note for note in table.notes)
+    _, executor = pretend(tmp_path / "epochs", accuracy, set=("train.epochs=9",), tune_set=("train.epochs=2",))
+    assert [{config.train.epochs for config in stage} for stage in executor.stages] == [{2}, {9}]
 
 
 def test_ties_failures_and_several_tuning_seeds(tmp_path):
@@ -490,6 +492,7 @@ def test_test_split_is_not_touched_while_tuning(tmp_path, monkeypatch, capsys):
     assert "4 runs, 0 complete" in preview_fair(small, out=tmp_path, device="cpu")
     done = compare_fairly(small, out=tmp_path, device="cpu", overlap=True, open_executor=open_executor)
     assert touched == {"test"}
+    assert done.summary.command.endswith(" --overlap")
     for row in done.summary.rows:
         for trial in row.trials:
             for seed, run in trial.runs.items():

@@ -120,7 +120,7 @@ def compare_fairly(
     summary = FairSummary(
         title=sides[0].experiment.title,
         statement=scale_statement(protocol.scale, _all(tests) or _all(tuning)),
-        command=protocol.command,
+        command=protocol.command + (" --overlap" if overlaps else ""),
         code=_code(_records(results), earlier),
         protocol=protocol,
         rows=tuple(_row_results(sides, tried, chosen, tests, records, overlaps)),

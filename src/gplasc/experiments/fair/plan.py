@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,7 @@ def plan_sides(protocol: Protocol) -> list[Side]:
     for row, stream, buffer in places:
         presets[row.name, stream, buffer] = _with_given(experiment, row, stream, buffer, protocol, given)
     _check_known(given, [config for _, config in presets.values()], "setting")
-    _check_tune_set(protocol, space, [config for _, config in presets.values()])
+    _check_tune_set(protocol, space, presets.values())
     _check_known(given_space(protocol.space), [config for _, config in presets.values()], "axis")
     sides = []
     for (_, stream, buffer), (row, config) in presets.items():
@@ -281,17 +281,17 @@ def _check_known(names: Mapping[str, Any], configs: Sequence[Config], noun: str)
             raise UserError(f"no row has the {noun} '{name}'; {nearest(name, every)}")
 
 
-def _check_tune_set(protocol: Protocol, space: Axes, configs: Sequence[Config]) -> None:
+def _check_tune_set(protocol: Protocol, space: Axes, presets: Iterable[tuple[Row, Config]]) -> None:
     """Check that the settings of the trials alone exist in every row, and that none of them is searched."""
     for name in parse_assignments(protocol.tune_set):
-        for config in configs:
+        for row, config in presets:
             if name not in config.flat():
                 raise UserError(
                     f"--tune-set {name}: {config.title} has no such setting; {nearest(name, config.flat())}"
                 )
-            if name in axes_of(space, config, config):
+            if name in axes_of(space, config, config) and name not in fixed_names(row, config):
                 raise UserError(
-                    f"--tune-set {name}: it is searched; leave it out, or leave it out of --space"
+                    f"--tune-set {name}: it is searched; leave it out, or fix it for all rows with --set"
                 )
 
 
