@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,6 +103,25 @@ def measure_cost(
         f"{duration(forward * looks)} probe features, {duration(forward * tested)} evaluation",
     }
     return Cost(seconds, sum(images), details)
+
+
+@contextmanager
+def torch_threads(number: int | None) -> Iterator[None]:
+    """Give torch another number of threads for a while; None leaves it as it is.
+
+    >>> before = torch.get_num_threads()
+    >>> with torch_threads(1):
+    ...     torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if number is None else number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _seconds_per_step(learner: Learner, stream: Stream, task: int) -> float:

@@ -245,7 +245,9 @@ def test_settings_of_the_trials_alone(tmp_path):
     assert "--tune-set data.images_per_class=3" in done.summary.command
     (table,) = summary_tables(done.summary, ["results"])
     assert any("(seed 1000; trials with data.images_per_class=3)" in note for note in table.notes)
-    _, executor = pretend(tmp_path / "epochs", accuracy, set=("train.epochs=9",), tune_set=("train.epochs=2",))
+    _, executor = pretend(
+        tmp_path / "epochs", accuracy, set=("train.epochs=9",), tune_set=("train.epochs=2",)
+    )
     assert [{config.train.epochs for config in stage} for stage in executor.stages] == [{2}, {9}]
 
 

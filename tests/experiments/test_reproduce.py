@@ -5,8 +5,10 @@ import json
 from concurrent.futures import Future
 
 import pytest
+import torch
 
 from gplasc.cli import main
+from gplasc.cost import Cost
 from gplasc.errors import UserError
 from gplasc.experiments import definition, run_experiment, views
 from gplasc.experiments.definition import StandIn, load_experiment, plan_runs
@@ -246,6 +248,23 @@ def rows_of_text(text):
 
 
 # ---- dry run -------------------------------------------------------------------------------------------------------
+
+
+def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypatch):
+    cells = plan_runs(load_experiment("ablation-components"), "smoke", (0,), only=["co2l"])
+    used = []
+
+    def measured(resolved, **more):
+        used.append(torch.get_num_threads())
+        return Cost(seconds=1.0, images=1, details={})
+
+    monkeypatch.setattr("gplasc.sweep.forecast.measure_cost", measured)
+    before = torch.get_num_threads()
+    forecast(jobs_of(identified(cells, None), tmp_path, None, "cpu"), threads=before + 1)
+    engine = Engine(workers=1, threads=before + 2)
+    preview("ablation-components", scale="smoke", out=tmp_path, only=["co2l"], device="cpu", engine=engine)
+    assert used == [before + 1, before + 2]
+    assert torch.get_num_threads() == before
 
 
 def test_dry_run_counts_and_estimates(small, tmp_path):

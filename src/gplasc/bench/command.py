@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from gplasc.bench.plain_loop import measure_loop
 from gplasc.bench.selection import measure_selection
 from gplasc.bench.startup import measure_smoke, measure_startup
 from gplasc.bench.steps import measure_efficiency, measure_overhead, measure_teacher
+from gplasc.cost import torch_threads
 from gplasc.errors import UserError
 from gplasc.results.table import Column, Marked, Table
 
@@ -64,7 +64,7 @@ def bench(
         raise UserError("--quick measures nothing worth keeping; give --store without it")
     before = read_measured(against)
     now = Measured()
-    with _one_thread():
+    with torch_threads(1):
         for name in names or _MEASUREMENTS:
             print(f"measuring {name} ...", flush=True)
             found = _MEASUREMENTS[name](quick)
@@ -132,13 +132,3 @@ def _environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

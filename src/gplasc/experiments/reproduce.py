@@ -55,7 +55,7 @@ def preview(
     processes = engine.processes(scale, single=experiment.single)
     runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     jobs = jobs_of(runs, out, data_dir, device)
-    found = forecast(jobs) if on is None else forecast_on(jobs, on)
+    found = forecast(jobs, threads=processes.threads) if on is None else forecast_on(jobs, on)
     return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
 
 

@@ -77,7 +77,7 @@ def run_sweep(
         for resolved in point.seeds
     ]
     if dry_run:
-        print(forecast(jobs).text(processes.workers))
+        print(forecast(jobs, threads=processes.threads).text(processes.workers))
         return 0
     results = compute(jobs, engine.open(arguments["scale"]), overview)
     _summary(points, axes, results).print()

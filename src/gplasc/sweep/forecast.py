@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gplasc.config import Config
-from gplasc.cost import measure_cost
+from gplasc.cost import measure_cost, torch_threads
 from gplasc.errors import UserError
 from gplasc.planning import find_device, plan_run
 from gplasc.progress import duration
@@ -60,8 +60,14 @@ class Forecast:
         return "\n".join([*lines, *self.problems])
 
 
-def forecast(jobs: Sequence[Job], *, budget: float = _BUDGET) -> Forecast:
-    """Estimate what is left of the jobs; a run that was cut off counts whole."""
+def forecast(jobs: Sequence[Job], *, threads: int | None = None, budget: float = _BUDGET) -> Forecast:
+    """Estimate what is left of the jobs; a run that was cut off counts whole.
+
+    Args:
+        jobs: The runs.
+        threads: Threads of torch that each run will have; default: those of this process.
+        budget: Seconds after which no further kind of run is measured.
+    """
     jobs = unique(jobs)
     complete = [job for job in jobs if (job.folder / "record.json").exists()]
     left = [job for job in jobs if job not in complete]
@@ -80,7 +86,8 @@ def forecast(jobs: Sequence[Job], *, budget: float = _BUDGET) -> Forecast:
         elif time.monotonic() - start < budget:
             job = same[0]
             try:
-                cost = measure_cost(job.resolved, data_dir=job.data_dir, device=job.device)
+                with torch_threads(threads):
+                    cost = measure_cost(job.resolved, data_dir=job.data_dir, device=job.device)
             except UserError as error:
                 problems.append(str(error))
                 unmeasured += same

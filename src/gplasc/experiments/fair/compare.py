@@ -152,7 +152,7 @@ def preview_fair(
     """
     engine = engine or Engine()
     engine.check()
-    workers = engine.processes(protocol.scale).workers
+    processes = engine.processes(protocol.scale)
     sides = plan_sides(protocol)
     tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
     complete = {run.run_id: read_record(out / run.run_id) for run in _all(tuning)}
@@ -168,8 +168,8 @@ def preview_fair(
     lines = [f"{protocol.experiment}, fair: {sides[0].experiment.title}"]
     for name, groups in stages.items():
         jobs = jobs_of(_all(groups), out, data_dir, device)
-        found = forecast(jobs) if on is None else forecast_on(jobs, on)
-        lines += [f"{name}:", found.text(workers)]
+        found = forecast(jobs, threads=processes.threads) if on is None else forecast_on(jobs, on)
+        lines += [f"{name}:", found.text(processes.workers)]
     return "\n".join(lines)
 
 
