@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gplasc.sweep.engine import Engine
 
 _Names = UseAppendAction[tuple[str, ...]]
+_REPEATABLE = ("--plugin", "--set", "--tune-set")
 _DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
 _FAIR = (
     "streams", "buffers", "plugins", "trials", "tune_seeds", "validation", "search_seed", "space", "set", "tune_set",
@@ -726,7 +727,7 @@ def _refuse_repetitions(words: list[str]) -> None:
     names = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
     names += ["--out" for word in words if word.partition("=")[0] == "-o"]
     for name in names:
-        if names.count(name) > 1 and name not in ("--plugin", "--set"):
+        if names.count(name) > 1 and name not in _REPEATABLE:
             raise UserError(f"{name} is given {names.count(name)} times; give it once")
 
 

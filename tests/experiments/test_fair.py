@@ -9,10 +9,9 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-import tyro
 from scipy import stats
 
-from gplasc.cli import _Command, main
+from gplasc.cli import _parse, main
 from gplasc.errors import UserError
 from gplasc.experiments.fair.compare import choose, compare_fairly, preview_fair
 from gplasc.experiments.fair.picture import gains_chart, write_gains
@@ -337,13 +336,16 @@ def test_published_numbers_stand_beside_ours(tmp_path):
 
 
 def test_summary_is_read_again_and_fills_a_page(tmp_path):
-    done, _ = pretend(tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1), temperatures=())
+    cheaper = ("data.images_per_class=3", "train.momentum=0.0")
+    done, _ = pretend(
+        tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1), temperatures=(), tune_set=cheaper
+    )
     path = done.summary.write(tmp_path / "results" / "one.json")
     summary = read_summary(path)
     assert summary == done.summary
     words = shlex.split(summary.command)
     assert words[:3] == ["gplasc", "reproduce", "table-accuracy"]
-    read = tyro.cli(_Command, args=words[1:], config=(tyro.conf.FlagCreatePairsOff,))
+    read = _parse(words[1:])
     for name, value in summary.protocol:
         assert getattr(read, "name" if name == "experiment" else name) == value
     page = f"before\n<!-- fair: one.json results tuning {TINY} -->\nold\n<!-- end -->\nafter\n"
