@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -281,7 +281,7 @@ def _check_known(names: Mapping[str, Any], configs: Sequence[Config], noun: str)
             raise UserError(f"no row has the {noun} '{name}'; {nearest(name, every)}")
 
 
-def _check_tune_set(protocol: Protocol, space: Axes, presets: Iterable[tuple[Row, Config]]) -> None:
+def _check_tune_set(protocol: Protocol, space: Axes, presets: Collection[tuple[Row, Config]]) -> None:
     """Check that the settings of the trials alone exist in every row, and that none of them is searched."""
     for name in parse_assignments(protocol.tune_set):
         for row, config in presets:
