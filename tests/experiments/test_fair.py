@@ -514,6 +514,31 @@ def test_test_split_is_not_touched_while_tuning(tmp_path, monkeypatch, capsys):
     assert "4 runs that were evaluated on a validation split" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_overlap_that_a_summary_lacks_is_measured(tmp_path):
+    small = protocol(methods=("er",), plugins=("gplasc",), trials=1, seeds=(0,))
+    opened = []
+
+    def call(folder, overlap):
+        def open_executor():
+            opened.append(folder)
+            return Here()
+
+        done = compare_fairly(small, out=tmp_path / folder, device="cpu", overlap=overlap,
+                              summary_file=tmp_path / "one.json", open_executor=open_executor)  # fmt: skip
+        return done.summary
+
+    before = call("a", overlap=False)
+    measured = call("b", overlap=True)  # the folders of the runs are not there: they are computed again
+    assert all("overlap" not in row.metrics for row in before.rows)
+    assert all(row.metrics["overlap"].keys() == {0} for row in measured.rows)
+    assert [row.metrics["class_il"] for row in measured.rows] == [
+        row.metrics["class_il"] for row in before.rows
+    ]
+    assert call("c", overlap=True) == measured
+    assert opened == ["a", "b"]
+
+
 def command(*words):
     with pytest.raises(SystemExit) as caught:
         main(["reproduce", *words])

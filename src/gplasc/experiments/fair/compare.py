@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,8 @@ def compare_fairly(
         engine: What computes the runs; default: processes of this machine.
         overlap: Whether the overlap of tasks is measured; where it was before, it is always shown.
         summary_file: Where the summary is written too. Runs whose numbers the file has already are not computed again:
-            a comparison can be extended on another machine, without the folders of its runs.
+            a comparison can be extended on another machine, without the folders of its runs. A test run whose
+            overlap is asked for and not in the file needs its folder, or is computed again.
         overview: Shows the progress.
         open_executor: Computes the runs in place of the engine; called once for each of the two stages.
 
@@ -97,8 +98,10 @@ def compare_fairly(
     earlier = read_summary(summary_file) if summary_file is not None and summary_file.exists() else None
     known = {} if earlier is None else earlier.records()
 
-    def stage(name: str, groups: _Runs) -> dict[str, JobResult]:
-        runs = [run for run in _all(groups) if run.run_id not in known]
+    overlaps = {run: float(found["overlap"]) for run, found in known.items() if found["overlap"] is not None}
+
+    def stage(name: str, groups: _Runs, complete: Container[str]) -> dict[str, JobResult]:
+        runs = [run for run in _all(groups) if run.run_id not in complete]
         if not runs:
             return {}
         if overview is not None:
@@ -106,16 +109,16 @@ def compare_fairly(
         return compute(jobs_of(runs, out, data_dir, device), opened(), overview)
 
     tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
-    results = stage("tuning on validation", tuning)
+    results = stage("tuning on validation", tuning, known)
     tried = {side.key: _tried(side, tuning, known | _records(results)) for side in sides}
     chosen = {key: choose(trials) if protocol.tunes else 0 for key, trials in tried.items()}
     tests = _test_runs(sides, chosen, protocol, data_dir)
     warmth = _temperature_runs(sides, protocol, data_dir)
     gaps = {run.run_id for side in sides if chosen[side.key] is None for run in _of(tuning, side)}
     gaps |= {run.run_id for run in (*_all(tests), *_all(warmth))}
-    results |= stage("test", tests | warmth)
+    unmeasured = {run.run_id for run in _all(tests)} - overlaps.keys() if overlap else set()
+    results |= stage("test", tests | warmth, known.keys() - unmeasured)
     records = known | _records(results)
-    overlaps = {run: float(found["overlap"]) for run, found in known.items() if found["overlap"] is not None}
     overlaps |= _overlaps(_all(tests), out, data_dir, device, measure=overlap, known=overlaps)
     summary = FairSummary(
         title=sides[0].experiment.title,
