@@ -381,6 +381,18 @@ def test_one_trial_needs_no_validation(tmp_path, capsys):
     assert "tuning" not in preview_fair(protocol(trials=1, seeds=(0, 1)), out=tmp_path, device="cpu")
 
 
+def test_a_search_on_validation_says_so_and_chooses_nothing(tmp_path):
+    chosen = ("model.encoder=small", "data.validation=0.2", "data.evaluate_on=validation")
+    done, executor = pretend(tmp_path, noisy, trials=1, seeds=(0, 1), set=chosen)
+    assert all(config.data.evaluate_on == "validation" for config in executor.stages[0])
+    results, gains = summary_tables(done.summary)[0], summary_tables(done.summary, ("gains",))[0]
+    assert "Seeds 0, 1, evaluated on validation." in results.notes[0]
+    assert "on validation" in gains.title
+    assert {r["settings"]["data"]["evaluate_on"] for r in done.summary.records().values()} == {"validation"}
+    with pytest.raises(UserError, match="what was chosen on validation is evaluated on test"):
+        pretend(tmp_path, noisy, trials=2, seeds=(0, 1), set=chosen)
+
+
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
     def call(accuracy, folder, **more):
         executor = Pretend(accuracy)

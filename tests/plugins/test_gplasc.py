@@ -7,6 +7,20 @@ import torch
 from gplasc.errors import UserError
 
 
+def range_and_position(z, labels, criterion, task):
+    """The two terms of the rows of one task, row by row, with the target that fits signed features."""
+    found = criterion.region(task)
+    gaps = [
+        max(0.0, found.k - (z[i] @ z[j]).item())
+        for i in range(len(z))
+        for j in range(len(z))
+        if labels[i] != labels[j]
+    ]
+    center = torch.stack([z[labels == c].mean(0) for c in labels.unique()]).mean(0)
+    position = (center - found.center_norm * criterion.vertices[task]).square().sum().item()
+    return sum(gaps) / len(gaps), position
+
+
 def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, terms_of):
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
     own, more, outs, _, terms = terms_of(learner)
@@ -17,19 +31,25 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, te
     assert terms["distill"].item() == pytest.approx(
         (z - before)[past].square().sum(1).mean().item(), rel=1e-5
     )
-    criterion = learner.plugins[0].criterion
-    found = criterion.region(1)
-    mine, labels = z[~past], y[~past]
-    gaps = [
-        max(0.0, found.k - (mine[i] @ mine[j]).item())
-        for i in range(len(mine))
-        for j in range(len(mine))
-        if labels[i] != labels[j]
-    ]
-    assert terms["range"].item() == pytest.approx(sum(gaps) / len(gaps), rel=1e-4, abs=1e-7)
-    center = torch.stack([mine[labels == c].mean(0) for c in labels.unique()]).mean(0)
-    wanted = (center - found.center_norm * criterion.vertices[1]).square().sum().item()
-    assert terms["position"].item() == pytest.approx(wanted, rel=1e-4)
+    wanted = range_and_position(z[~past], y[~past], learner.plugins[0].criterion, 1)
+    assert terms["range"].item() == pytest.approx(wanted[0], rel=1e-4, abs=1e-7)
+    assert terms["position"].item() == pytest.approx(wanted[1], rel=1e-4)
+
+
+def test_past_rows_can_be_pulled_to_the_vertex_of_their_own_task(tiny, second_task, terms_of):
+    settings = {"model.features": "signed", "gplasc.lambda_range": 0.5, "gplasc.lambda_position": 2.0}
+    learner = second_task(tiny("co2l", ("gplasc",), **settings, **{"gplasc.pull_past": True}))
+    own, _, outs, _, terms = terms_of(learner)
+    y, past = own[0].y, own[0].y < 2
+    z = torch.nn.functional.normalize(outs[0].features, dim=1)
+    spread, distance = range_and_position(z[past], y[past], learner.plugins[0].criterion, 0)
+    assert terms["pull"].item() == pytest.approx(0.5 * spread + 2.0 * distance, rel=1e-4)
+    assert set(terms) == {"range", "position", "distill", "pull"}
+    without = second_task(tiny("co2l", ("gplasc",), **settings))
+    *_, plain = terms_of(without)
+    assert "pull" not in plain
+    reports = [one.plugins[0].criterion.report() for one in (learner, without)]
+    assert reports[0] == pytest.approx(reports[1]), "the report is about the current task"
 
 
 def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task, terms_of):
@@ -68,14 +88,29 @@ def test_sharing_changes_nothing_beside_a_method_with_views_of_its_own(tiny, sec
     }
 
 
-def test_a_setting_that_is_off_is_not_written(tiny):
+@pytest.mark.parametrize(
+    ("name", "default", "other"),
+    [("share_views", False, True), ("pull_past", False, True), ("frame", "auto", "nonnegative")],
+)
+def test_a_younger_setting_is_not_written_at_its_default(tiny, name, default, other):
     """Runs that are older than it keep their ids."""
     plain = tiny("er", ("gplasc",)).config
-    assert "share_views" not in plain.options["gplasc"]
-    assert tiny("er", ("gplasc",), **{"gplasc.share_views": False}).config.run_id == plain.run_id
-    shared = tiny("er", ("gplasc",), **{"gplasc.share_views": True}).config
-    assert shared.options["gplasc"]["share_views"] is True
-    assert shared.run_id != plain.run_id
+    assert name not in plain.options["gplasc"]
+    assert tiny("er", ("gplasc",), **{f"gplasc.{name}": default}).config.run_id == plain.run_id
+    changed = tiny("er", ("gplasc",), **{f"gplasc.{name}": other}).config
+    assert changed.options["gplasc"][name] == other
+    assert changed.run_id != plain.run_id
+
+
+@pytest.mark.parametrize("frame", ["simplex", "orthonormal", "nonnegative"])
+def test_the_frame_can_be_chosen(tiny, frame, new_learner):
+    criterion = new_learner(tiny("co2l", ("gplasc",), **{"gplasc.frame": frame})).plugins[0].criterion
+    cosines = criterion.vertices @ criterion.vertices.T
+    count = len(cosines)
+    between = -1 / (count - 1) if frame == "simplex" else 0.0
+    wanted = torch.full((count, count), between).fill_diagonal_(1.0)
+    assert torch.allclose(cosines, wanted, atol=1e-5)
+    assert (criterion.vertices >= 0).all().item() == (frame == "nonnegative")
 
 
 def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_task, terms_of):

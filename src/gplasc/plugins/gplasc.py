@@ -39,6 +39,18 @@ class GPLASCSettings(Settings):
         "auto",
         description="auto: scaled where the features are signed, unit where they are pooled ReLU outputs",
     )
+    frame: Frame = Field(
+        "auto",
+        description="directions of the tasks; auto: a simplex, and where nobody announced the tasks a frame that can "
+        "be extended",
+        exclude_if="auto".__eq__,  # not written at its default: see share_views
+    )
+    pull_past: bool = Field(
+        False,
+        description="compute range and position of past tasks too: remembered rows are pulled to the vertex of their "
+        "own task",
+        exclude_if=operator.not_,
+    )
     distillation: str = Field("mse", description="mse, ird, projector, none, or a sum such as mse:1+ird:0.5")
     space: Literal["feature", "projection"] = "feature"
     memory_rows: Literal["auto", "batch", "minibatch"] = Field(
@@ -128,9 +140,10 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         signed = ctx.config.model.features == "signed" or ctx.images.features or not in_features
         num_tasks = self._num_tasks(ctx)
         target = settings.position_target
-        frame: Frame = "simplex"
-        if self._open_ended(ctx):
-            frame = "orthonormal" if signed else "nonnegative"
+        frame = settings.frame
+        if frame == "auto":
+            extended: Frame = "orthonormal" if signed else "nonnegative"
+            frame = extended if self._open_ended(ctx) else "simplex"
         self.criterion = _Criterion(
             num_tasks,
             network.feature_dim if in_features else ctx.config.model.projection_dim,
@@ -192,6 +205,9 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         shaped = views or list(zip(own, outs, strict=True))
         region = self._region(ctx)
         placed = [part.current if region is not None else part.current[:0] for part, _ in shaped]
+        pulled = self._pulled(
+            [*own, *mine], [*outs, *my_outs], ctx
+        )  # first: reports are about the current task
         terms: dict[str, Tensor] = self.criterion(
             _gather([self._space(out)[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
             _gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),
@@ -200,6 +216,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
         terms = {name: term for name, term in terms.items() if getattr(self.settings, f"lambda_{name}") > 0}
+        terms |= pulled
         if self.settings.lambda_contrast > 0:
             contrasted = [(out.projection, part.y) for part, out in views]
             if self._shares_views(ctx):
@@ -210,6 +227,22 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
                 term = supcon(z, y, temperature=self.settings.contrast_temperature)
                 terms["contrast"] = self.settings.lambda_contrast * term
         return terms
+
+    def _pulled(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+        """Return the sum of range and position of remembered rows, a mean over the past tasks that have rows."""
+        pairs = [(part, out) for part, out in zip(parts, outs, strict=True) if len(part.past)]
+        if not self.settings.pull_past or not pairs:
+            return {}
+        features = _gather([self._space(out)[part.past] for part, out in pairs])
+        labels = _gather([part.y[part.past] for part, _ in pairs])
+        counts = [count for count in ctx.classes_per_task if count]
+        tasks = torch.bucketize(labels, torch.tensor(counts, device=labels.device).cumsum(0), right=True)
+        sums = []
+        for task in tasks[tasks < self.criterion.num_tasks].unique().tolist():
+            rows = tasks == task
+            terms = self.criterion(features[rows], labels[rows], task, num_classes=counts[task])
+            sums.append(terms["range"] + terms["position"])
+        return {"pull": torch.stack(sums).mean()} if sums else {}
 
     def _held(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return past rows as they are now and as the previous model had them; nothing if there are none."""

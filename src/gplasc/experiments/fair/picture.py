@@ -17,6 +17,7 @@ def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
         summaries: Comparisons, in the order in which they are shown.
     """
     rows = [row for summary in summaries for row in summary.rows if "class_il" in row.differences]
+    splits = " and ".join(dict.fromkeys(summary.evaluated_on for summary in summaries))
     several = len({(row.stream, row.shown_buffer) for row in rows}) > len({row.stream for row in rows})
     names = list(dict.fromkeys(_name(row) for row in rows))
     series = []
@@ -34,7 +35,7 @@ def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
             )
         )
     return Chart(
-        title="Gain in final class-IL accuracy on test",
+        title=f"Gain in final class-IL accuracy on {splits}",
         x_label="compared with",
         y_label="paired difference, percentage points, 95 % interval",
         series=tuple(series),

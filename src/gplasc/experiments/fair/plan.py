@@ -174,6 +174,11 @@ def plan_sides(protocol: Protocol) -> list[Side]:
     for row, stream, buffer in places:
         presets[row.name, stream, buffer] = _with_given(experiment, row, stream, buffer, protocol, given)
     _check_known(given, [config for _, config in presets.values()], "setting")
+    if protocol.tunes and any(config.data.evaluate_on != "test" for _, config in presets.values()):
+        raise UserError(
+            "data.evaluate_on=validation: what was chosen on validation is evaluated on test; leave it out, or give "
+            "--trials 1, which chooses nothing"
+        )
     _check_tune_set(protocol, space, presets.values())
     _check_known(given_space(protocol.space), [config for _, config in presets.values()], "axis")
     sides = []

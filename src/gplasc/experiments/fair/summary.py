@@ -108,6 +108,11 @@ class FairSummary(Settings):
     rows: tuple[RowResult, ...]
     temperatures: tuple[TemperatureResult, ...]
 
+    @property
+    def evaluated_on(self) -> str:
+        """The split that the final runs were evaluated on: test, or validation in a search where nothing is tuned."""
+        return str(self.rows[0].settings["data.evaluate_on"]) if self.rows else "test"
+
     def records(self) -> dict[str, dict[str, Any]]:
         """Return what is known of each run, by run id, in the form of its record."""
         found: dict[str, dict[str, Any]] = {}
@@ -120,7 +125,7 @@ class FairSummary(Settings):
                 values = {
                     name: by_seed[seed] for name, by_seed in measured.metrics.items() if seed in by_seed
                 }
-                found[run] = _record("test", values)
+                found[run] = _record(self.evaluated_on, values)
         return found
 
     def write(self, path: Path) -> Path:

@@ -166,7 +166,7 @@ def _gains(summary: FairSummary, stream: str) -> Table:
         effect = row.differences.get("class_il")
         cells[names.get(row.row, "")] = values if effect is None else f"{values}\n{_effect(effect)}"
     return Table(
-        f"{stream}: final class-IL accuracy on test, percent",
+        f"{stream}: final class-IL accuracy on {summary.evaluated_on}, percent",
         [
             Column("buffer"),
             Column("", "left"),
@@ -245,7 +245,12 @@ def _temperature(summary: FairSummary, stream: str) -> Table | None:
     notes = [
         "All other settings are those of the preset. Student's intervals of 95 percent of paired differences."
     ]
-    return Table(f"Temperature x plug-in on {stream}: class-IL on test, percent", columns, rows, notes)
+    return Table(
+        f"Temperature x plug-in on {stream}: class-IL on {summary.evaluated_on}, percent",
+        columns,
+        rows,
+        notes,
+    )
 
 
 def _trials(summary: FairSummary) -> Table:
@@ -286,7 +291,7 @@ def _protocol_sentence(summary: FairSummary) -> str:
     if not protocol.tunes:
         return (
             "Nothing was tuned: every row has the preset, changed only by what its name and the command say. Seeds "
-            f"{_list(protocol.seeds)}, evaluated on test."
+            f"{_list(protocol.seeds)}, evaluated on {summary.evaluated_on}."
         )
     budget = f"; trials with {', '.join(protocol.tune_set)}" if protocol.tune_set else ""
     return (
