@@ -393,6 +393,19 @@ def test_a_search_on_validation_says_so_and_chooses_nothing(tmp_path):
         pretend(tmp_path, noisy, trials=2, seeds=(0, 1), set=chosen)
 
 
+def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_path):
+    first, _ = pretend(tmp_path / "a", noisy, trials=1, temperatures=(), seeds=(0, 1))
+    second, _ = pretend(tmp_path / "b", noisy, trials=1, temperatures=(), seeds=(2,), streams=("seq-digits",))
+    for name, done in (("a", first), ("b", second)):
+        done.summary.write(tmp_path / f"{name}.json")
+    page = fill_tables("<!-- fair: a.json,b.json -->\n<!-- end -->", tmp_path)
+    line = next(line for line in page.splitlines() if line.startswith("| co2l+gplasc |"))
+    gains = [done.summary.rows[1].differences["class_il"].mean for done in (first, second)]
+    assert f"(n=2)<br>{gains[0]:+.2f} | " in line
+    assert line.endswith(f"(n=1)<br>{gains[1]:+.2f} | {sum(gains) / 2:+.2f} |")
+    assert page.count("Command: gplasc reproduce") == 2
+
+
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
     def call(accuracy, folder, **more):
         executor = Pretend(accuracy)

@@ -75,7 +75,7 @@ def fill_tables(text: str, folder: Path) -> str:
 
     A block begins with ``<!-- fair: FILE.json [results|tuning|temperature|gains|stream ...] -->`` and ends with
     ``<!-- end -->``; what is between them is replaced. Without kinds or streams all tables of the file but ``gains``
-    are shown.
+    are shown. Several files, joined by commas, become one table with a column for each stream.
 
     Args:
         text: Text of the page, in Markdown.
@@ -86,7 +86,9 @@ def fill_tables(text: str, folder: Path) -> str:
     """
 
     def filled(block: re.Match[str]) -> str:
-        summary = read_summary(folder / block[2])
+        summary, *others = [read_summary(folder / name) for name in block[2].split(",")]
+        if others:
+            return f"{block[1]}\n{_streams_beside([summary, *others]).to_markdown()}\n{block[4]}"
         words = block[3].split()
         kinds = [word for word in words if word in (*_KINDS, _GAINS)]
         streams = [word for word in words if word not in kinds]
@@ -181,6 +183,42 @@ def _gains(summary: FairSummary, stream: str) -> Table:
         [
             "Mean ± std (n = number of seeds). Gain: mean of the paired differences, Student's interval of 95 percent.",
             f"Command: {summary.command}",
+        ],
+    )
+
+
+def _streams_beside(summaries: Sequence[FairSummary]) -> Table:
+    """Return class-IL of the rows of several comparisons, with a column for each stream and the mean gain."""
+    rows = [row for summary in summaries for row in summary.rows]
+    streams = list(dict.fromkeys(row.stream for row in rows))
+    cells: dict[str, dict[str, str]] = {}
+    gains: dict[str, list[float]] = {}
+    for row in rows:
+        values = str(spread(list(row.metrics.get("class_il", {}).values())))
+        effect = row.differences.get("class_il")
+        cells.setdefault(row.row, {})[row.stream] = (
+            values if effect is None else f"{values}\n{effect.mean:+.2f}"
+        )
+        if effect is not None:
+            gains.setdefault(row.row, []).append(effect.mean)
+    splits = " and ".join(dict.fromkeys(summary.evaluated_on for summary in summaries))
+    return Table(
+        f"Final class-IL accuracy on {splits}, percent",
+        [Column("", "left"), *(Column(stream, "left") for stream in streams), Column("mean gain")],
+        [
+            [
+                name,
+                *(found.get(stream, "") for stream in streams),
+                f"{sum(gains[name]) / len(gains[name]):+.2f}"
+                if len(gains.get(name, ())) == len(streams)
+                else "",
+            ]
+            for name, found in cells.items()
+        ],
+        [
+            "Mean ± std (n = number of seeds), and the mean of the paired differences to the first row.",
+            *dict.fromkeys(_protocol_sentence(summary) for summary in summaries),
+            *(f"Command: {summary.command}" for summary in summaries),
         ],
     )
 
