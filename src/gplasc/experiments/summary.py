@@ -197,7 +197,7 @@ def scale_statement(scale: Scale, runs: Sequence[PlannedRun]) -> str:
     widths = _range(config.model.width for config in configs)
     epochs = _range(config.train.epochs for config in configs)
     images = _range(config.data.images_per_class or 0 for config in configs)
-    share = "all training images" if images == "0" else f"{images} training images a class"
+    share = "all training images" if images == "0" else f"at most {images} training images a class"
     return (
         f"Scale cpu: a budget for two cores (encoder width {widths}, {share}, {epochs} epochs a task). NOT a "
         "reproduction: published numbers stand beside ours for orientation, and gaps are between two scales."
