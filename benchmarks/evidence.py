@@ -1,0 +1,98 @@
+"""Class-IL of finished GPLASC+ runs with other weights of the evidence at prediction; nothing is trained.
+
+The evidence only changes the scores of the predictor. For each file of a fair comparison and each of its rows with
+GPLASC+, a line for each weight: class-IL after the last task, and the share of images that are assigned to the last
+task. `--trials` takes the trials, which were evaluated on a validation split, in place of the final runs.
+
+python benchmarks/evidence.py results/search/*.json --runs runs --data-dir DIR [--trials] [--weights 0 1 3 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from gplasc.experiments.fair.summary import FairSummary, RowResult, read_summary
+from gplasc.plugins.gplasc_plus import PlaceEvidence
+from gplasc.restore import restore
+from gplasc.results.aggregate import paired_difference, spread
+from gplasc.streams import Stream
+
+_ALONE = 1e6  # the scores of the method's own predictor vanish beside it
+
+
+def measure(
+    folder: Path, weights: list[float], data_dir: str, streams: dict[object, Stream]
+) -> dict[float, list[float]]:
+    """Return class-IL and the share of images assigned to the last task, percent, by weight; empty without evidence."""
+    found = restore(folder, data_dir=data_dir, device="cpu", stream=next(iter(streams.values()), None))
+    streams[found.config.stream] = found.stream
+    predictor = found.learner.ctx.predictor
+    if not isinstance(predictor, PlaceEvidence):
+        return {}
+    samples = [found.evaluation_samples(task) for task in found.stream]
+    features = [found.features(part) for part in samples]
+    last = found.stream[-1].classes.start
+    numbers = {}
+    for weight in weights:
+        predictor.weight = weight
+        with torch.no_grad():
+            labels = [predictor(part).argmax(1) for part in features]
+        hits = [(ours == part.y).float().mean() for ours, part in zip(labels, samples, strict=True)]
+        share = (torch.cat(labels) >= last).float().mean()
+        numbers[weight] = [100 * torch.stack(hits).mean().item(), 100 * share.item()]
+    return numbers
+
+
+def runs_of(summary: FairSummary, row: RowResult, *, trials: bool) -> Iterator[tuple[int, str]]:
+    """Return the runs of a row with a number each: the seed, or that of the trial."""
+    if not trials:
+        yield from row.runs.items()
+    for number, trial in enumerate(row.trials if trials else ()):
+        for run in trial.runs.values():
+            yield number, run
+
+
+def main() -> None:
+    """Print a table for each row."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--runs", required=True, type=Path)
+    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--trials", action="store_true")
+    parser.add_argument("--weights", nargs="+", type=float, default=[0.0, 0.3, 1.0, 3.0, 10.0])
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    weights = sorted({*given.weights, 1.0, _ALONE})
+    for path in given.files:
+        summary = read_summary(path)
+        streams: dict[object, Stream] = {}
+        for row in summary.rows:
+            found = {
+                number: values
+                for number, run in runs_of(summary, row, trials=given.trials)
+                if "gplasc-plus" in row.plugins and (given.runs / run / "record.json").exists()
+                if (values := measure(given.runs / run, weights, given.data_dir, streams))
+            }
+            if not found:
+                continue
+            print(f"{path.name}, {row.row} on {'validation' if given.trials else summary.evaluated_on}")
+            before = {number: values[1.0][0] for number, values in found.items()}
+            for weight in weights:
+                ours = {number: values[weight][0] for number, values in found.items()}
+                share = sum(values[weight][1] for values in found.values()) / len(found)
+                name = "places alone" if weight == _ALONE else f"weight {weight:g}"
+                change = paired_difference(before, ours)
+                print(
+                    f"  {name:13} {spread(list(ours.values()))}, to weight 1 {change}; last task {share:.1f} %",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
