@@ -3,7 +3,7 @@
 An encoder is DEPTH:WIDTH:STEM, a residual network with 10 or 18 layers and the stem "cifar" (stride 1) or "fast"
 (stride 2): 10:16:fast is the encoder "resnet10-fast" with width 16.
 
-python benchmarks/encoders.py --data-dir DIR [--seconds 240] [--precision bfloat16] [--encoders 18:24:fast ...]
+python benchmarks/encoders.py --data-dir DIR [--seconds 90] [--encoders 10:16:fast ...]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import time
 from typing import cast
 
@@ -21,12 +22,30 @@ from gplasc.models.resnet import Stem, resnet18
 from gplasc.streams import open_stream
 from gplasc.streams.augment import plain, replay
 
-ENCODERS = ("10:8:fast", "10:16:fast", "10:24:fast", "18:16:fast", "10:8:cifar", "10:16:cifar", "18:8:cifar")
-BLOCKS = {"10": 1, "18": 2}
+ENCODERS = (
+    "10:16:fast",
+    "10:24:fast",
+    "18:16:fast",
+    "18:24:fast",
+    "10:8:fast",
+    "10:8:cifar",
+    "10:16:cifar",
+    "18:8:cifar",
+)
+SPELLED = re.compile(r"(10|18):([1-9]\d*):(cifar|fast)")
+
+
+def spelled(text: str) -> str:
+    """Return the name of an encoder, if it is one."""
+    if SPELLED.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no encoder; write 10 or 18:WIDTH:cifar or fast, such as 10:16:fast"
+        )
+    return text
 
 
 def measure(
-    text: str, *, seconds: float, data_dir: str, precision: str, batch: int = 128, lr: float = 0.1
+    text: str, *, seconds: float, data_dir: str, batch: int = 128, lr: float = 0.1
 ) -> dict[str, object]:
     """Train a classifier for the given processor time, cosine schedule, and return speed and accuracy."""
     depth, width, stem = text.split(":")
@@ -37,7 +56,7 @@ def measure(
     train, held = order[:-5000], order[-5000:]
     generator = torch.Generator().manual_seed(1)
     encoder = resnet18(
-        width=int(width), stem=cast(Stem, stem), blocks_per_stage=BLOCKS[depth], generator=generator
+        width=int(width), stem=cast(Stem, stem), blocks_per_stage=int(depth) // 8, generator=generator
     )
     head = nn.Linear(encoder.feature_dim, 10)
     with torch.no_grad():
@@ -52,9 +71,7 @@ def measure(
         rows = train[torch.randint(len(train), (batch,), generator=generator)]
         for group in optimizer.param_groups:
             group["lr"] = lr * (1 + math.cos(math.pi * share)) / 2
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-            scores = model(augment(x[rows], generator))
-        loss = nn.functional.cross_entropy(scores.float(), y[rows])
+        loss = nn.functional.cross_entropy(model(augment(x[rows], generator)), y[rows])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -72,13 +89,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--seconds", type=float, default=240.0)
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--encoders", nargs="+", default=ENCODERS)
+    parser.add_argument("--seconds", type=float, default=90.0)
+    parser.add_argument("--encoders", nargs="+", type=spelled, default=ENCODERS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     for text in given.encoders:
-        found = measure(text, seconds=given.seconds, data_dir=given.data_dir, precision=given.precision)
+        found = measure(text, seconds=given.seconds, data_dir=given.data_dir)
         print(json.dumps(found), flush=True)
 
 

@@ -15,21 +15,18 @@ from pathlib import Path
 
 import torch
 
-from gplasc.experiments.fair.summary import FairSummary, RowResult, read_summary
+from gplasc.errors import UserError
+from gplasc.experiments.fair.summary import RowResult, read_summary
 from gplasc.plugins.gplasc_plus import PlaceEvidence
 from gplasc.restore import restore
 from gplasc.results.aggregate import paired_difference, spread
-from gplasc.streams import Stream
 
 _ALONE = 1e6  # the scores of the method's own predictor vanish beside it
 
 
-def measure(
-    folder: Path, weights: list[float], data_dir: str, streams: dict[object, Stream]
-) -> dict[float, list[float]]:
+def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, list[float]]:
     """Return class-IL and the share of images assigned to the last task, percent, by weight; empty without evidence."""
-    found = restore(folder, data_dir=data_dir, device="cpu", stream=next(iter(streams.values()), None))
-    streams[found.config.stream] = found.stream
+    found = restore(folder, data_dir=data_dir, device="cpu")
     predictor = found.learner.ctx.predictor
     if not isinstance(predictor, PlaceEvidence):
         return {}
@@ -47,7 +44,7 @@ def measure(
     return numbers
 
 
-def runs_of(summary: FairSummary, row: RowResult, *, trials: bool) -> Iterator[tuple[int, str]]:
+def runs_of(row: RowResult, *, trials: bool) -> Iterator[tuple[int, str]]:
     """Return the runs of a row with a number each: the seed, or that of the trial."""
     if not trials:
         yield from row.runs.items()
@@ -57,7 +54,15 @@ def runs_of(summary: FairSummary, row: RowResult, *, trials: bool) -> Iterator[t
 
 
 def main() -> None:
-    """Print a table for each row."""
+    """Print the lines of each row; a mistake ends in one sentence."""
+    try:
+        compare(arguments())
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+def arguments() -> argparse.Namespace:
+    """Return what was given on the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -66,18 +71,21 @@ def main() -> None:
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--trials", action="store_true")
     parser.add_argument("--weights", nargs="+", type=float, default=[0.0, 0.3, 1.0, 3.0, 10.0])
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Print the lines of each row."""
     torch.set_num_threads(1)
     weights = sorted({*given.weights, 1.0, _ALONE})
     for path in given.files:
         summary = read_summary(path)
-        streams: dict[object, Stream] = {}
         for row in summary.rows:
             found = {
                 number: values
-                for number, run in runs_of(summary, row, trials=given.trials)
-                if "gplasc-plus" in row.plugins and (given.runs / run / "record.json").exists()
-                if (values := measure(given.runs / run, weights, given.data_dir, streams))
+                for number, run in runs_of(row, trials=given.trials)
+                if "gplasc-plus" in row.plugins
+                if (values := measure(given.runs / run, weights, given.data_dir))
             }
             if not found:
                 continue

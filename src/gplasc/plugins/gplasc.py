@@ -205,9 +205,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         shaped = views or list(zip(own, outs, strict=True))
         region = self._region(ctx)
         placed = [part.current if region is not None else part.current[:0] for part, _ in shaped]
-        pulled = self._pulled(
-            [*own, *mine], [*outs, *my_outs], ctx
-        )  # first: reports are about the current task
+        # First, because a report is about the last call of the criterion: that of the current task.
+        pulled = self._pulled([*own, *mine], [*outs, *my_outs], ctx)
         terms: dict[str, Tensor] = self.criterion(
             _gather([self._space(out)[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
             _gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),

@@ -97,7 +97,6 @@ def compare_fairly(
     opened = open_executor or (lambda: engine.open(protocol.scale))
     earlier = read_summary(summary_file) if summary_file is not None and summary_file.exists() else None
     known = {} if earlier is None else earlier.records()
-
     overlaps = {run: float(found["overlap"]) for run, found in known.items() if found["overlap"] is not None}
 
     def stage(name: str, groups: _Runs, complete: Container[str]) -> dict[str, JobResult]:
