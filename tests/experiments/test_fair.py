@@ -403,7 +403,7 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
     gains = [done.summary.rows[1].differences["class_il"].mean for done in (first, second)]
     assert f"(n=2)<br>{gains[0]:+.2f} | " in line
     assert line.endswith(f"(n=1)<br>{gains[1]:+.2f} | {sum(gains) / 2:+.2f} |")
-    assert page.count("Command: gplasc reproduce") == 2
+    assert page.count("```sh\ngplasc reproduce") == 2
 
 
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):

@@ -80,6 +80,13 @@ def test_latex_escapes_its_signs_and_bolds_the_best() -> None:
     assert text.count("\\begin") == text.count("\\end") == 2
 
 
+def test_commands_are_below_the_notes_and_code_in_markdown() -> None:
+    table = Table("", ("a",), (), notes=("Note.",), commands=("gplasc run --set 'a_b=*'\x1b[0m\n```",))
+    assert table.to_markdown().endswith("\nNote.\n\n```sh\ngplasc run --set 'a_b=*'\\x1b[0m ```\n```\n")
+    assert "Command: gplasc run --set 'a_b=*'" in terminal(table)
+    assert r"Command: gplasc run --set 'a\_b=*'" in table.to_latex()
+
+
 def test_csv_reads_back() -> None:
     rows = list(csv.reader(io.StringIO(TABLE.to_csv())))
     assert rows[0] == ["method", "value_1, %"]

@@ -62,6 +62,7 @@ class Table:
         columns: Heads of the columns.
         rows: Cells, as many in each row as there are columns.
         notes: Sentences below the table.
+        commands: Commands that make the table again, below the notes; in Markdown they are code, to be copied.
         breaks: Indices of rows that begin a new group; a rule is drawn above them where the format has rules.
         name: Stem of the file when the table is written to disk; "" if it never is.
 
@@ -75,6 +76,7 @@ class Table:
     notes: Sequence[str] = ()
     breaks: Sequence[int] = ()
     name: str = ""
+    commands: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -92,6 +94,10 @@ class Table:
     def cells(self) -> list[list[Marked]]:
         """The rows, every cell as a `Marked`."""
         return [[cell if isinstance(cell, Marked) else Marked(cell) for cell in row] for row in self.rows]
+
+    @property
+    def _lines_below(self) -> list[str]:
+        return [*self.notes, *(f"Command: {command}" for command in self.commands)]
 
     def to_rich(self) -> RichTable:
         """Return the table for rich, without title and notes."""
@@ -118,7 +124,7 @@ class Table:
         if self.title:  # rich's own title would be broken to the width of the table
             console.print(printable(self.title), highlight=False, markup=False, style="bold")
         console.print(self.to_rich())
-        for note in self.notes:
+        for note in self._lines_below:
             console.print(printable(note), highlight=False, markup=False, style="dim")
 
     def to_markdown(self) -> str:
@@ -132,7 +138,8 @@ class Table:
         rule = line([":--" if column.align == "left" else "--:" for column in self.heads])
         body = "".join(line([_cell(c, _markdown, "<br>", "**{}**") for c in row]) for row in self.cells)
         notes = "".join(f"\n{_markdown(note)}\n" for note in self.notes)
-        return f"{title}{head}{rule}{body}{notes}"
+        commands = "".join(f"\n```sh\n{_one_line(command)}\n```\n" for command in self.commands)
+        return f"{title}{head}{rule}{body}{notes}{commands}"
 
     def to_latex(self) -> str:
         """Return a table environment with the rules of booktabs."""
@@ -152,7 +159,7 @@ class Table:
                 )
             body += line(entries)
         caption = f"  \\caption{{{_latex(self.title)}}}\n" if self.title else ""
-        notes = "".join(f"  \\par\\smallskip\\footnotesize {_latex(note)}\n" for note in self.notes)
+        notes = "".join(f"  \\par\\smallskip\\footnotesize {_latex(note)}\n" for note in self._lines_below)
         return (
             f"% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n  \\centering\n{caption}"
             f"  \\begin{{tabular}}{{{aligns}}}\n  \\toprule\n{line([_latex(c.head) for c in self.heads])}"
@@ -242,8 +249,11 @@ def html_text(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    text = re.sub(r"([\\|<>*_`\[\]~]|&(?=#?\w+;))", r"\\\1", printable(text))
-    return text.replace("\n", " ")
+    return re.sub(r"([\\|<>*_`\[\]~]|&(?=#?\w+;))", r"\\\1", _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", " ")
 
 
 _LATEX = {

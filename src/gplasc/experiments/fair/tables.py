@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,13 @@ def _results(summary: FairSummary) -> list[Table]:
     experiment, entries = _entries(summary)
     streams = dict.fromkeys(entry.stream for entry in entries)
     tables = stream_tables(experiment, entries, summary.statement)
-    notes = [_protocol_sentence(summary), f"Command: {summary.command}"]
     return [
-        Table(table.title, table.columns, table.rows, [*notes, *table.notes], table.breaks, name=stream)
+        replace(
+            table,
+            notes=[_protocol_sentence(summary), *table.notes],
+            name=stream,
+            commands=[summary.command],
+        )
         for stream, table in zip(streams, tables, strict=True)
     ]
 
@@ -181,9 +186,9 @@ def _gains(summary: FairSummary, stream: str) -> Table:
             if len(cells) > 1
         ],
         [
-            "Mean ± std (n = number of seeds). Gain: mean of the paired differences, Student's interval of 95 percent.",
-            f"Command: {summary.command}",
+            "Mean ± std (n = number of seeds). Gain: mean of the paired differences, Student's interval of 95 percent."
         ],
+        commands=[summary.command],
     )
 
 
@@ -218,8 +223,8 @@ def _streams_beside(summaries: Sequence[FairSummary]) -> Table:
         [
             "Mean ± std (n = number of seeds), and the mean of the paired differences to the first row.",
             *dict.fromkeys(_protocol_sentence(summary) for summary in summaries),
-            *(f"Command: {summary.command}" for summary in summaries),
         ],
+        commands=[summary.command for summary in summaries],
     )
 
 
