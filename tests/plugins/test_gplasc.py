@@ -52,6 +52,26 @@ def test_past_rows_can_be_pulled_to_the_vertex_of_their_own_task(tiny, second_ta
     assert reports[0] == pytest.approx(reports[1]), "the report is about the current task"
 
 
+def test_terms_can_be_computed_on_centered_features(tiny, second_task, terms_of):
+    learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "relu", "gplasc.space": "centered"}))
+    own, _, outs, _, terms = terms_of(learner)
+    dim = outs[0].features.shape[1]
+    directions = torch.randn(4000, dim, generator=torch.Generator().manual_seed(0)).abs()
+    mean = torch.nn.functional.normalize(directions, dim=1).mean().item()
+    y, past = own[0].y, own[0].y < 2
+    z, before = (
+        torch.nn.functional.normalize(torch.nn.functional.normalize(out.features, dim=1) - mean, dim=1)
+        for out in (outs[0], learner.ctx.previous_outputs(own[0]))
+    )
+    criterion = learner.plugins[0].criterion
+    assert criterion.position_target == "scaled", "centered features have all directions"
+    held = (z - before)[past].square().sum(1).mean().item()
+    assert terms["distill"].item() == pytest.approx(held, rel=0.05)
+    wanted = range_and_position(z[~past], y[~past], criterion, 1)
+    assert terms["range"].item() == pytest.approx(wanted[0], rel=0.05, abs=1e-4)
+    assert terms["position"].item() == pytest.approx(wanted[1], rel=0.05)
+
+
 def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task, terms_of):
     learner = second_task(tiny("finetune", ("gplasc",)))
     _, more, _, _, terms = terms_of(learner)

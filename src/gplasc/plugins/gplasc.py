@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -14,7 +15,7 @@ from gplasc.config import Settings
 from gplasc.criterion import GPLASC, Frame
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
-from gplasc.losses import supcon
+from gplasc.losses import supcon, unit_rows
 from gplasc.models import Network, Outputs
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
@@ -52,7 +53,11 @@ class GPLASCSettings(Settings):
         exclude_if=operator.not_,
     )
     distillation: str = Field("mse", description="mse, ird, projector, none, or a sum such as mse:1+ird:0.5")
-    space: Literal["feature", "projection"] = "feature"
+    space: Literal["feature", "centered", "projection"] = Field(
+        "feature",
+        description="where the terms are computed; centered: unit features minus the mean of all non-negative unit "
+        "vectors, so that pooled ReLU outputs point in all directions",
+    )
     memory_rows: Literal["auto", "batch", "minibatch"] = Field(
         "auto",
         description="past samples to hold in place: those the method forwards, or a minibatch of our own",
@@ -136,8 +141,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
         settings = self.settings
-        in_features = settings.space == "feature"
-        signed = ctx.config.model.features == "signed" or ctx.images.features or not in_features
+        signed = ctx.config.model.features == "signed" or ctx.images.features or settings.space != "feature"
         num_tasks = self._num_tasks(ctx)
         target = settings.position_target
         frame = settings.frame
@@ -146,7 +150,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             frame = extended if self._open_ended(ctx) else "simplex"
         self.criterion = _Criterion(
             num_tasks,
-            network.feature_dim if in_features else ctx.config.model.projection_dim,
+            ctx.config.model.projection_dim if settings.space == "projection" else network.feature_dim,
             margin=settings.margin,
             lambda_range=settings.lambda_range,
             lambda_position=settings.lambda_position,
@@ -312,7 +316,17 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         return asked and ctx.previous is not None and len(ctx.memory) > 0
 
     def _space(self, out: Outputs) -> Tensor:
-        return out.features if self.settings.space == "feature" else out.projection
+        if self.settings.space == "projection":
+            return out.projection
+        return _centered(out.features) if self.settings.space == "centered" else out.features
+
+
+def _centered(features: Tensor) -> Tensor:
+    """Return unit features (N, D) minus the mean of the unit vectors without negative entries.
+
+    That mean has the entries sqrt(2 / (pi D)), for large D.
+    """
+    return unit_rows(features) - math.sqrt(2 / (math.pi * features.shape[1]))
 
 
 def _gather(rows: list[Tensor]) -> Tensor:
