@@ -2,9 +2,10 @@
 
 The evidence only changes the scores of the predictor. For each file of a fair comparison and each of its rows with
 GPLASC+, a line for each weight: class-IL after the last task, and the share of images that are assigned to the last
-task. `--trials` takes the trials, which were evaluated on a validation split, in place of the final runs.
+task. A predictor without evidence has one line. `--all-rows` adds the rows without GPLASC+; `--trials` takes the
+trials, which were evaluated on a validation split, in place of the final runs.
 
-python benchmarks/evidence.py results/search/*.json --runs runs --data-dir DIR [--trials] [--weights 0 1 3 10]
+python benchmarks/evidence.py results/search/*.json --runs runs --data-dir DIR [--weights 0 1 3 10]
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ _ALONE = 1e6  # the scores of the method's own predictor vanish beside it
 
 
 def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, list[float]]:
-    """Return class-IL and the share of images assigned to the last task, percent, by weight; empty without evidence."""
+    """Return class-IL and the share of images assigned to the last task by weight; only 1 without evidence."""
     found = restore(folder, data_dir=data_dir, device="cpu")
     predictor = found.learner.ctx.predictor
-    if not isinstance(predictor, PlaceEvidence):
-        return {}
+    assert predictor is not None
     samples = [found.evaluation_samples(task) for task in found.stream]
     features = [found.features(part) for part in samples]
     last = found.stream[-1].classes.start
     numbers = {}
-    for weight in weights:
-        predictor.weight = weight
+    for weight in weights if isinstance(predictor, PlaceEvidence) else [1.0]:
+        if isinstance(predictor, PlaceEvidence):
+            predictor.weight = weight
         with torch.no_grad():
             labels = [predictor(part).argmax(1) for part in features]
         hits = [(ours == part.y).float().mean() for ours, part in zip(labels, samples, strict=True)]
@@ -70,6 +71,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", required=True, type=Path)
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--trials", action="store_true")
+    parser.add_argument("--all-rows", action="store_true")
     parser.add_argument("--weights", nargs="+", type=float, default=[0.0, 0.3, 1.0, 3.0, 10.0])
     return parser.parse_args()
 
@@ -81,20 +83,20 @@ def compare(given: argparse.Namespace) -> None:
     for path in given.files:
         summary = read_summary(path)
         for row in summary.rows:
-            found = {
-                number: values
-                for number, run in runs_of(row, trials=given.trials)
-                if "gplasc-plus" in row.plugins
-                if (values := measure(given.runs / run, weights, given.data_dir))
-            }
-            if not found:
+            if not given.all_rows and "gplasc-plus" not in row.plugins:
                 continue
+            found = {
+                number: measure(given.runs / run, weights, given.data_dir)
+                for number, run in runs_of(row, trials=given.trials)
+            }
             print(f"{path.name}, {row.row} on {'validation' if given.trials else summary.evaluated_on}")
             before = {number: values[1.0][0] for number, values in found.items()}
-            for weight in weights:
+            measured = list(next(iter(found.values()), ()))
+            for weight in measured:
                 ours = {number: values[weight][0] for number, values in found.items()}
                 share = sum(values[weight][1] for values in found.values()) / len(found)
                 name = "places alone" if weight == _ALONE else f"weight {weight:g}"
+                name = name if len(measured) > 1 else "no evidence"
                 change = paired_difference(before, ours)
                 print(
                     f"  {name:13} {spread(list(ours.values()))}, to weight 1 {change}; last task {share:.1f} %",
