@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 from gplasc.errors import UserError
-from gplasc.experiments.fair.summary import RowResult, read_summary
+from gplasc.paper.fair.summary import RowResult, read_summary
 from gplasc.plugins.gplasc_plus import PlaceEvidence
-from gplasc.restore import restore
 from gplasc.results.aggregate import paired_difference, spread
+from gplasc.runs.restore import restore
 
 _ALONE = 1e6  # the scores of the method's own predictor vanish beside it
 

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.experiments.fair.summary import read_summary
+from gplasc.paper.fair.summary import read_summary
 from gplasc.results.record import read_record
 
 

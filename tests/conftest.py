@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from gplasc.build import build_learner
 from gplasc.learning import Callback, Learner
-from gplasc.resolve import Resolved, resolve
-from gplasc.running import open_configured_stream
+from gplasc.runs.build import build_learner
+from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.spec import Resolved, resolve
 
 SLOW = '''
 import time

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from gplasc.config import parse_assignments, read_toml
 from gplasc.errors import UserError
-from gplasc.resolve import resolve
+from gplasc.runs.spec import resolve
+from gplasc.settings.parse import parse_assignments, read_toml
 
 
 def test_sources_tell_where_a_value_comes_from():

@@ -5,12 +5,12 @@ import textwrap
 import pytest
 
 from gplasc.cli import main
-from gplasc.components import list_methods
 from gplasc.conformance import CHECKS, check_method
+from gplasc.settings.components import list_methods
 
 HEAD = """
     import torch
-    from gplasc.config import Settings
+    from gplasc.settings.types import Settings
     from gplasc.methods.base import ClassifierMethod, ReplayMethod, ReplaySettings, cross_entropy
 
     class Mine(ClassifierMethod[Settings]):

@@ -26,10 +26,10 @@ from tests.smoke import (
 )
 
 from gplasc.cli import _Command, main
-from gplasc.components import list_methods, list_plugins
 from gplasc.conformance import check_component
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
+from gplasc.settings.components import list_methods, list_plugins
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from gplasc._io.files import atomic_path, remove_leftovers, temporary_folder, write_atomic
 from gplasc.errors import UserError
-from gplasc.files import atomic_path, remove_leftovers, temporary_folder, write_atomic
 
 
 def test_written_whole_in_a_folder_that_is_made(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from gplasc.learning import checkpoints
 from gplasc.streams import open_stream
 
 METHOD = """
-    from gplasc.config import Settings
+    from gplasc.settings.types import Settings
     from gplasc.methods.base import ClassifierMethod, cross_entropy
 
     class MySettings(Settings):
@@ -25,7 +25,7 @@ METHOD = """
 """
 PLUGIN = """
     import gplasc
-    from gplasc.config import Settings
+    from gplasc.settings.types import Settings
 
     class Added(gplasc.Plugin[Settings]):
         def loss(self, own, outs, mine, my_outs, ctx):

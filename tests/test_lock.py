@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gplasc.lock import Held, locked
+from gplasc._io.lock import Held, locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from gplasc.lock import locked
+from gplasc._io.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

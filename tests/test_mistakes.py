@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import gplasc
+from gplasc._io.display import Live, Moment
+from gplasc._io.files import write_atomic
 from gplasc.cli import _Command, main
 from gplasc.cli_refusals import _arguments
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
-from gplasc.progress import Live, Moment
 from gplasc.streams import open_stream
 
 STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2"
@@ -434,7 +434,7 @@ def test_the_last_resort_is_one_sentence_with_the_place_of_the_trace(capsys, mon
     def broken(*_, **__):
         raise ZeroDivisionError("nobody thought of this\nand it has two lines")
 
-    monkeypatch.setattr("gplasc.resolve.resolve", broken)
+    monkeypatch.setattr("gplasc.runs.spec.resolve", broken)
     assert call(RUN) == 1
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1

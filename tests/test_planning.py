@@ -4,7 +4,7 @@ import pytest
 
 from gplasc.errors import UserError
 from gplasc.planning import find_device, plan_run, spread_over
-from gplasc.resolve import resolve
+from gplasc.runs.spec import resolve
 
 
 def test_the_passes_of_co2l_are_those_of_the_protocol():

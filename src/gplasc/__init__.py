@@ -9,14 +9,17 @@ The names below are imported when they are first used, so that ``import gplasc``
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from gplasc._io import moved
+
 if TYPE_CHECKING:
     from gplasc.classifier import ContinualClassifier
-    from gplasc.components import list_methods, list_plugins
-    from gplasc.config import Config
     from gplasc.criterion import GPLASC
     from gplasc.learning import Callback, Method, Plugin
+    from gplasc.loop import GPLASCLoop
     from gplasc.models import ForeignEncoder
-    from gplasc.running import Result, run
+    from gplasc.runs.execute import Result, run
+    from gplasc.settings.components import list_methods, list_plugins
+    from gplasc.settings.types import Config, Settings
     from gplasc.streams import list_streams, open_stream
 
 __version__ = "0.2.0"
@@ -27,9 +30,11 @@ __all__ = [
     "Config",
     "ContinualClassifier",
     "ForeignEncoder",
+    "GPLASCLoop",
     "Method",
     "Plugin",
     "Result",
+    "Settings",
     "list_methods",
     "list_plugins",
     "list_streams",
@@ -40,17 +45,19 @@ __all__ = [
 _HOMES = {
     "GPLASC": "criterion",
     "Callback": "learning",
-    "Config": "config",
+    "Config": "settings.types",
     "ContinualClassifier": "classifier",
     "ForeignEncoder": "models",
+    "GPLASCLoop": "loop",
     "Method": "learning",
     "Plugin": "learning",
-    "Result": "running",
-    "list_methods": "components",
-    "list_plugins": "components",
+    "Result": "runs.execute",
+    "Settings": "settings.types",
+    "list_methods": "settings.components",
+    "list_plugins": "settings.components",
     "list_streams": "streams",
     "open_stream": "streams",
-    "run": "running",
+    "run": "runs.execute",
 }
 
 
@@ -62,3 +69,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+moved.install()

@@ -23,8 +23,8 @@ from gplasc.errors import UserError
 
 if TYPE_CHECKING:
     from gplasc.learning.distributed import Processes
-    from gplasc.resolve import Resolved
-    from gplasc.sweep.engine import Engine
+    from gplasc.runs.spec import Resolved
+    from gplasc.study.executors import Engine
 
 _Names = UseAppendAction[tuple[str, ...]]
 _REPEATABLE = ("--plugin", "--set", "--tune-set")
@@ -63,21 +63,21 @@ class _Settings:
 
     def resolve(self) -> Resolved:
         """Return the complete settings."""
-        from gplasc.resolve import resolve
+        from gplasc.runs.spec import resolve
 
         return resolve(**self.arguments())
 
     def stated(self) -> frozenset[str]:
         """Return which of the names that every run has were given, on the command line or in the file."""
-        from gplasc.config import read_toml
+        from gplasc.settings.parse import read_toml
 
         said = (self.stream, self.method, self.plugin or None, self.seed, self.scale)
         in_file = frozenset(read_toml(self.config) if self.config else ())
         return in_file | {name for name, value in zip(_DEFAULTS, said, strict=True) if value is not None}
 
     def arguments(self) -> dict[str, Any]:
-        """Return what `gplasc.config.resolve` is to be called with."""
-        from gplasc.config import parse_assignments, read_toml
+        """Return what `gplasc.settings.types.resolve` is to be called with."""
+        from gplasc.settings.parse import parse_assignments, read_toml
 
         given = read_toml(self.config) if self.config else {}
         # What the command line says wins over the file, and the file over the defaults.
@@ -150,7 +150,7 @@ class _Run(_Settings):
         import torch
 
         from gplasc.learning.distributed import joined
-        from gplasc.running import check_device
+        from gplasc.runs.execute import check_device
 
         _check_threads(self.threads)
         if self.threads is not None:
@@ -166,7 +166,7 @@ class _Run(_Settings):
             print(plan_run(resolved).text(self.on))
             return 0
         if self.dry_run:
-            from gplasc.cost import estimate_cost
+            from gplasc.runs.cost import estimate_cost
 
             print(estimate_cost(resolved, data_dir=self.data_dir, device=self.device))
             return 0
@@ -175,9 +175,9 @@ class _Run(_Settings):
 
     def _compute(self, resolved: Resolved, processes: Processes, device: str) -> int:
         """Compute the run; of several processes the first one prints and writes."""
+        from gplasc._io.display import display
         from gplasc.errors import Interrupted
-        from gplasc.progress import display
-        from gplasc.running import execute, follow
+        from gplasc.runs.execute import execute, follow
 
         if not processes.first:
             follow(resolved, processes, data_dir=self.data_dir, device=device, compiled=self.compile)
@@ -203,7 +203,7 @@ class _Run(_Settings):
         if self.json:
             print(json.dumps(result.record))
         else:
-            from gplasc.show import print_run
+            from gplasc.runs.show import print_run
 
             print_run(result.record, result.folder)
         return 0
@@ -223,8 +223,8 @@ class _Show(_Settings):
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.components import list_plugins
-        from gplasc.show import print_settings
+        from gplasc.runs.show import print_settings
+        from gplasc.settings.components import list_plugins
 
         if self.name in list_plugins():
             self.plugin = (*self.plugin, self.name)
@@ -249,8 +249,8 @@ class _List:
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.components import list_methods, list_plugins
-        from gplasc.experiments import list_experiments
+        from gplasc.paper import list_experiments
+        from gplasc.settings.components import list_methods, list_plugins
         from gplasc.streams.catalog import list_streams
 
         groups = {
@@ -304,7 +304,7 @@ class _Many:
 
     def chosen_engine(self) -> Engine:
         """Return what computes the runs."""
-        from gplasc.sweep.engine import Engine
+        from gplasc.study.executors import Engine
 
         return Engine(
             self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus, self.storage
@@ -361,7 +361,7 @@ class _Reproduce(_Many):
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.experiments import is_grid, run_experiment
+        from gplasc.paper import is_grid, run_experiment
 
         if self.fair:
             return self._fair()
@@ -371,7 +371,7 @@ class _Reproduce(_Many):
         if self.on is not None and not self.dry_run:
             raise UserError("--on plans for a device and computes nothing; add --dry-run")
         if self.name == "all" and self.on is not None:
-            from gplasc.experiments.scale import scale_table
+            from gplasc.paper.scale import scale_table
 
             print(scale_table(self.on, self.scale, self.seeds).to_markdown())
             return 0
@@ -383,8 +383,8 @@ class _Reproduce(_Many):
             run_experiment(self.name, self.out / self.name, seed=self.seeds[0] if self.seeds else 0)
             return 0
         from gplasc.errors import Interrupted
-        from gplasc.experiments.reproduce import preview, reproduce
-        from gplasc.sweep.overview import open_overview
+        from gplasc.paper.reproduce import preview, reproduce
+        from gplasc.study.overview import open_overview
 
         names = ("scale", "seeds", "only", "methods", "out", "data_dir", "device")
         grid: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -401,10 +401,10 @@ class _Reproduce(_Many):
 
     def _fair(self) -> int:
         from gplasc.errors import Interrupted
-        from gplasc.experiments import is_grid
-        from gplasc.experiments.fair.compare import compare_fairly, preview_fair
-        from gplasc.experiments.fair.plan import Protocol
-        from gplasc.sweep.overview import open_overview
+        from gplasc.paper import is_grid
+        from gplasc.paper.fair.compare import compare_fairly, preview_fair
+        from gplasc.paper.fair.plan import Protocol
+        from gplasc.study.overview import open_overview
 
         if self.on is not None and not self.dry_run:
             raise UserError("--on plans for a device and computes nothing; add --dry-run")
@@ -446,10 +446,10 @@ class _Sweep(_Settings, _Many):
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.config import parse_assignments
         from gplasc.errors import Interrupted
-        from gplasc.sweep.command import run_sweep
-        from gplasc.sweep.overview import open_overview
+        from gplasc.settings.parse import parse_assignments
+        from gplasc.study.overview import open_overview
+        from gplasc.study.sweep import run_sweep
 
         given = {"stream": self.stream, "method": self.method, "plugins": self.plugin or None}
         given |= {"buffer": self.buffer, "seed": self.seed} | parse_assignments(self.set)
@@ -502,10 +502,10 @@ class _Tune(_Settings):
     def main(self) -> int:
         """Run the command."""
         from gplasc.errors import Interrupted
-        from gplasc.sweep.processes import default_threads
-        from gplasc.tune.command import tune
-        from gplasc.tune.space import given_space, published_space
-        from gplasc.tune.study import Search
+        from gplasc.study.processes import default_threads
+        from gplasc.study.search import Search
+        from gplasc.study.space import given_space, published_space
+        from gplasc.study.tune import tune
 
         _check_threads(self.threads)
         search = Search(

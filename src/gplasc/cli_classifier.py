@@ -88,7 +88,7 @@ class Learn:
         return 0
 
     def _parameters(self) -> dict[str, Any]:
-        from gplasc.config import parse_assignments
+        from gplasc.settings.parse import parse_assignments
 
         found: dict[str, Any] = {
             "method": self.method,
@@ -151,7 +151,7 @@ class Predict:
             print(json.dumps({"file": str(file), "predictions": classes}), flush=True)
 
     def _write_csv(self, rows: Iterator[Any]) -> None:
-        from gplasc.results.table import csv_text
+        from gplasc._io.table import csv_text
 
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["file", "rank", "class", "probability"])
@@ -203,7 +203,7 @@ class Export:
     def main(self) -> int:
         """Run the command."""
         from gplasc.classifier import ContinualClassifier
-        from gplasc.export import export_classifier
+        from gplasc.classifier.export import export_classifier
 
         out = self.out or self.state.with_name(f"{self.state.name}.{self.to}")
         classifier = ContinualClassifier.load(self.state, device="cpu", quiet=True)
@@ -236,10 +236,10 @@ class Features:
 
     def main(self) -> int:
         """Run the command."""
-        from gplasc.config import parse_assignments
-        from gplasc.progress import display
-        from gplasc.resolve import resolve
-        from gplasc.running import check_device, write_features
+        from gplasc._io.display import display
+        from gplasc.runs.execute import check_device, write_features
+        from gplasc.runs.spec import resolve
+        from gplasc.settings.parse import parse_assignments
 
         settings = {"model.encoder": self.encoder, "model.encoder_lr": 0.0, "model.feature_views": self.views}
         resolved = resolve(

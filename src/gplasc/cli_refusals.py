@@ -132,7 +132,7 @@ def _is_option(word: str) -> bool:
 
 def _instead(name: str, options: Mapping[str, _Argument]) -> str:
     """Say which option was probably meant, or how a setting is given."""
-    from gplasc.config import Config
+    from gplasc.settings.types import Config
 
     bare = name.lstrip("-").replace("-", "_")
     sections = {

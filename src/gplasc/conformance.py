@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gplasc.build import build_learner
-from gplasc.components import is_plugin, section_names
+from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.digest import digest
 from gplasc.memory import Buffer
-from gplasc.resolve import Resolved, resolve
-from gplasc.results.table import Column, Marked, Table
-from gplasc.running import open_configured_stream
+from gplasc.runs.build import build_learner
+from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.spec import Resolved, resolve
+from gplasc.settings.components import is_plugin, section_names
 from gplasc.streams import Samples, Stream, Task
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from gplasc._io.files import atomic_path
 from gplasc.criterion import GPLASC
 from gplasc.errors import UserError
-from gplasc.files import atomic_path
 from gplasc.memory import Buffer
 from gplasc.memory.balanced import balanced_update, random_choice
 from gplasc.memory.reservoir import offer

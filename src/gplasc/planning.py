@@ -21,15 +21,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from gplasc.build import build_learner
-from gplasc.config import Config, Scale, Settings, nearest
+from gplasc._io.display import duration
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.methods import find_method
 from gplasc.models import Encoder, build_encoder
-from gplasc.progress import duration
-from gplasc.resolve import Resolved, resolve
+from gplasc.runs.build import build_learner
+from gplasc.runs.spec import Resolved, resolve
+from gplasc.settings.parse import nearest
+from gplasc.settings.types import Config, Scale, Settings
 from gplasc.streams import open_stream
 from gplasc.streams.catalog import find_stream
 

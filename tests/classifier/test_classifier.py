@@ -11,8 +11,8 @@ from torch import nn
 
 from gplasc import ContinualClassifier, ForeignEncoder
 from gplasc.classifier.pipeline import resize
-from gplasc.components import list_methods
 from gplasc.errors import UserError
+from gplasc.settings.components import list_methods
 
 from .conftest import arrays, pattern
 

@@ -11,11 +11,11 @@ from torch import nn
 import gplasc
 from gplasc import ContinualClassifier, ForeignEncoder
 from gplasc.cli import main
-from gplasc.encoders import choose_encoder
 from gplasc.errors import UserError
-from gplasc.features import FeatureExtractor, feature_stream
 from gplasc.models import as_encoder, load_encoder
-from gplasc.resolve import resolve
+from gplasc.runs.encoder import choose_encoder
+from gplasc.runs.features import FeatureExtractor, feature_stream
+from gplasc.runs.spec import resolve
 from gplasc.streams import open_stream
 
 from .conftest import arrays

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from gplasc import ContinualClassifier, ForeignEncoder
+from gplasc.classifier.export import export_classifier
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.export import export_classifier
 
 from .conftest import arrays, pattern
 

@@ -13,11 +13,11 @@ from tests.soak.cuts import Cut, processes
 from tests.soak.learning import LearnRunner, cut_learning, learned, write_months
 
 from gplasc import ContinualClassifier
+from gplasc._io.lock import locked
 from gplasc.classifier import state as states
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
-from gplasc.lock import locked
 
 from .conftest import arrays
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gplasc.components import list_methods
 from gplasc.errors import UserError
-from gplasc.experiments import grid_names, is_grid, list_experiments
-from gplasc.experiments.definition import SEEDS, load_experiment, plan_one, plan_runs, stand_in
-from gplasc.reference import published
+from gplasc.paper import grid_names, is_grid, list_experiments
+from gplasc.paper.definition import SEEDS, load_experiment, plan_one, plan_runs, stand_in
+from gplasc.published import published
+from gplasc.settings.components import list_methods
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.sources.synthetic import parse
 

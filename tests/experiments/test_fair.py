@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from gplasc._io.display import Quiet
 from gplasc.cli import _parse, main
 from gplasc.errors import UserError
-from gplasc.experiments.fair.compare import choose, compare_fairly, preview_fair
-from gplasc.experiments.fair.picture import gains_chart, write_gains
-from gplasc.experiments.fair.plan import Protocol, plan_sides
-from gplasc.experiments.fair.summary import TrialResult, read_summary
-from gplasc.experiments.fair.tables import fill_tables, summary_tables
-from gplasc.progress import Quiet
+from gplasc.paper.fair.compare import choose, compare_fairly, preview_fair
+from gplasc.paper.fair.picture import gains_chart, write_gains
+from gplasc.paper.fair.plan import Protocol, plan_sides
+from gplasc.paper.fair.summary import TrialResult, read_summary
+from gplasc.paper.fair.tables import fill_tables, summary_tables
 from gplasc.report.page import write_report
 from gplasc.results.aggregate import paired_difference
 from gplasc.results.record import read_record
-from gplasc.running import execute
+from gplasc.runs.execute import execute
 from gplasc.streams import Task
-from gplasc.sweep.job import JobResult
-from gplasc.tune.trials import balanced_points, different_points
+from gplasc.study.cell import JobResult
+from gplasc.study.points import balanced_points, different_points
 
 ROOT = Path(__file__).parents[2]
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=10,test=4"
@@ -34,7 +34,7 @@ PLUGIN = '''
 """A plug-in of a user."""
 from pydantic import Field
 from gplasc import Plugin
-from gplasc.config import Settings
+from gplasc.settings.types import Settings
 
 class MineSettings(Settings):
     weight: float = Field(1.0, ge=0)

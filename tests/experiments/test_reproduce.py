@@ -7,20 +7,20 @@ from concurrent.futures import Future
 import pytest
 import torch
 
+from gplasc._io.display import Quiet
 from gplasc.cli import main
-from gplasc.cost import Cost
 from gplasc.errors import UserError
-from gplasc.experiments import definition, run_experiment, views
-from gplasc.experiments.definition import StandIn, load_experiment, plan_runs
-from gplasc.experiments.reproduce import identified, jobs_of, preview, reproduce
-from gplasc.experiments.summary import Measure, scale_statement, summarize_runs
-from gplasc.experiments.tables import Footnotes, cell_lines, cell_table, stream_tables
-from gplasc.progress import Quiet
+from gplasc.paper import definition, run_experiment, views
+from gplasc.paper.definition import StandIn, load_experiment, plan_runs
+from gplasc.paper.reproduce import identified, jobs_of, preview, reproduce
+from gplasc.paper.summary import Measure, scale_statement, summarize_runs
+from gplasc.paper.tables import Footnotes, cell_lines, cell_table, stream_tables
 from gplasc.results.record import read_record
-from gplasc.running import execute
-from gplasc.sweep.engine import Engine
-from gplasc.sweep.forecast import forecast
-from gplasc.sweep.job import JobResult
+from gplasc.runs.cost import Cost
+from gplasc.runs.execute import execute
+from gplasc.study.cell import JobResult
+from gplasc.study.executors import Engine
+from gplasc.study.forecast import forecast
 
 CIL = Measure("final_accuracy", "class-IL", scenario="class_il")
 
@@ -258,7 +258,7 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
         used.append(torch.get_num_threads())
         return Cost(seconds=1.0, images=1, details={})
 
-    monkeypatch.setattr("gplasc.sweep.forecast.measure_cost", measured)
+    monkeypatch.setattr("gplasc.study.forecast.measure_cost", measured)
     before = torch.get_num_threads()
     forecast(jobs_of(identified(cells, None), tmp_path, None, "cpu"), threads=before + 1)
     engine = Engine(workers=1, threads=before + 2)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from gplasc import geometry
-from gplasc.experiments.descent import descend, r2scl, random_points
-from gplasc.experiments.theory import (
+from gplasc.losses import supcon
+from gplasc.paper.descent import descend, r2scl, random_points
+from gplasc.paper.theory import (
     Shape,
     TheoremCase,
     examine,
@@ -19,7 +20,6 @@ from gplasc.experiments.theory import (
     theorem_cases,
     theory_shape,
 )
-from gplasc.losses import supcon
 
 
 def simplex(count: int, k: float) -> Tensor:

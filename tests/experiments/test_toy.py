@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from gplasc import experiments
+from gplasc import paper as experiments
 from gplasc.errors import UserError
-from gplasc.experiments import EXPERIMENTS, run_experiment, toy
-from gplasc.experiments.theory import theory_shape
-from gplasc.experiments.toy import run_toy, sphere_lattice, sphere_overlap, train_task
+from gplasc.paper import EXPERIMENTS, run_experiment, toy
+from gplasc.paper.theory import theory_shape
+from gplasc.paper.toy import run_toy, sphere_lattice, sphere_overlap, train_task
 
 
 def unit_rows(count: int, seed: int) -> np.ndarray:
@@ -137,5 +137,5 @@ def test_experiments_are_found_by_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_experiment_has_its_function() -> None:
     for name in EXPERIMENTS:
-        module = experiments.import_module(f"gplasc.experiments.{name.replace('-', '_')}")
+        module = experiments.import_module(f"gplasc.paper.{name.replace('-', '_')}")
         assert callable(getattr(module, f"run_{name.replace('-', '_')}"))

@@ -20,13 +20,13 @@ from tests.fuzz.newer import NEWER
 from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
 from tests.streams.conftest import Imitations, picture
 
+from gplasc._io.display import Quiet
 from gplasc.learning import Callback, checkpoints
-from gplasc.progress import Quiet
 from gplasc.report.page import write_report
-from gplasc.resolve import resolve
-from gplasc.restore import restore
 from gplasc.results.record import read_record
-from gplasc.running import execute
+from gplasc.runs.execute import execute
+from gplasc.runs.restore import restore
+from gplasc.runs.spec import resolve
 
 RUN = {"model.encoder": "small", "train.epochs": 2, "train.batch": 4, "train.lr": 0.05}
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")

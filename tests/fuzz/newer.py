@@ -20,8 +20,8 @@ from gplasc.classifier import ContinualClassifier
 from gplasc.classifier.learning import learn_folder
 from gplasc.classifier.state import PENDING
 from gplasc.learning import checkpoints
-from gplasc.tune.command import _best
-from gplasc.tune.study import Search
+from gplasc.study.search import Search
+from gplasc.study.tune import _best
 
 _TINY = [
     "--scale",

@@ -12,12 +12,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from gplasc.build import build_learner
+from gplasc._io.transfer import transfer
 from gplasc.learning.devices import autocast, fits, new_scaler
 from gplasc.learning.digest import digest
 from gplasc.learning.pool import Pool
-from gplasc.running import open_configured_stream
-from gplasc.transfer import transfer
+from gplasc.runs.build import build_learner
+from gplasc.runs.execute import open_configured_stream
 
 
 def trained(tiny, precision="float32", compiled=False):
@@ -178,7 +178,7 @@ def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda _: torch.bfloat16)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: x)
-    monkeypatch.setattr("gplasc.transfer._PINNED", {"meta"})
+    monkeypatch.setattr("gplasc._io.transfer._PINNED", {"meta"})
     monkeypatch.setattr("gplasc.learning.pool.fits", lambda num_bytes, device: kept)
     learner = build_learner(resolved.config, stream, device="meta")
     learner.ctx.memory.load_state_dict(known.ctx.memory.state_dict())

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from gplasc._io.display import Quiet
 from gplasc.errors import UserError
 from gplasc.learning import Callback, checkpoints
-from gplasc.progress import Quiet
-from gplasc.running import execute
+from gplasc.runs.execute import execute
 
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
 

@@ -4,14 +4,14 @@ import warnings
 import pytest
 import torch
 
-from gplasc.components import list_methods
+from gplasc._io.display import Lines, Quiet
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import NotFinite, StopSignals
 from gplasc.learning.schedule import steps_per_task
-from gplasc.progress import Lines, Quiet
-from gplasc.resolve import identify
-from gplasc.running import execute
+from gplasc.runs.execute import execute
+from gplasc.runs.spec import identify
+from gplasc.settings.components import list_methods
 from gplasc.streams import open_stream
 
 
@@ -319,7 +319,7 @@ def test_evaluation_may_use_a_validation_split(tiny, tmp_path):
 
 
 def test_dry_run_writes_nothing(tiny, tmp_path, monkeypatch):
-    from gplasc.cost import estimate_cost
+    from gplasc.runs.cost import estimate_cost
 
     monkeypatch.chdir(tmp_path)
     text = estimate_cost(tiny("cclis", ("gplasc",)), device="cpu")

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
+from gplasc.settings.types import Train
 
 
 def test_co2l_values():

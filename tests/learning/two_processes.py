@@ -6,12 +6,12 @@ import sys
 import torch
 from torch import nn
 
-from gplasc.build import build_learner
 from gplasc.learning.batchnorm import synchronize_batchnorm
 from gplasc.learning.digest import digest
 from gplasc.learning.distributed import Processes, joined
-from gplasc.resolve import resolve
-from gplasc.running import open_configured_stream
+from gplasc.runs.build import build_learner
+from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.spec import resolve
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=3,train=10,test=6"
 METHODS = ("supcon", "co2l", "cila", "cclis", "er", "derpp", "icarl")

@@ -7,17 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from gplasc.components import list_plugins
-from gplasc.config import Data, Model, Probe, Train, parse_value
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
-from gplasc.resolve import resolve
+from gplasc.runs.spec import resolve
+from gplasc.settings.components import list_plugins
+from gplasc.settings.parse import parse_value
+from gplasc.settings.types import Data, Model, Probe, Train
 
 DATA = Path(__file__).parents[1] / "data"
 RULES = [
     rule
     for name in ("paper", "cpu", "smoke")
-    for rule in tomllib.loads(resources.files("gplasc.presets").joinpath(f"{name}.toml").read_text())["rule"]
+    for rule in tomllib.loads(
+        resources.files("gplasc.settings.presets").joinpath(f"{name}.toml").read_text()
+    )["rule"]
 ]
 CONTRASTIVE = ("supcon", "co2l", "cila", "cclis")
 

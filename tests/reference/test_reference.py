@@ -1,6 +1,6 @@
 import pytest
 
-from gplasc.reference import find_table, lookup, published, tables
+from gplasc.published import find_table, lookup, published, tables
 from gplasc.streams.catalog import list_streams
 
 

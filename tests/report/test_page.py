@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gplasc._io.table import Table
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.report.heatmap import HeatMap
@@ -19,7 +20,6 @@ from gplasc.report.page import build_report, report_sections, write_figures, wri
 from gplasc.report.picture import Picture
 from gplasc.report.render import script_json
 from gplasc.report.section import Section, Subsection
-from gplasc.results.table import Table
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -174,7 +174,7 @@ def paper_tables(records: list[dict[str, Any]]) -> list[Table]:
 
 
 def test_only_paper_scale_is_measured_against_the_paper(make_record) -> None:
-    from gplasc.reference import lookup
+    from gplasc.published import lookup
 
     (small,) = paper_tables(grid(make_record, scale="cpu"))
     assert set(cells_of(small, "ours − paper")) == {"–"}

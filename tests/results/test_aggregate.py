@@ -55,8 +55,8 @@ def test_one_pair_has_no_interval():
 
 
 def test_damaged_and_foreign_records_are_skipped(tiny, tmp_path):
-    from gplasc.progress import Quiet
-    from gplasc.running import execute
+    from gplasc._io.display import Quiet
+    from gplasc.runs.execute import execute
 
     record = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu").record
     good = (tmp_path / record["run_id"] / "record.json").read_text()

@@ -3,11 +3,11 @@ import json
 import pytest
 import torch
 
+from gplasc._io.display import Quiet
 from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import class_il
-from gplasc.progress import Quiet
-from gplasc.restore import restore
-from gplasc.running import execute
+from gplasc.runs.execute import execute
+from gplasc.runs.restore import restore
 
 
 @pytest.mark.parametrize(("method", "plugins"), [("co2l", ("gplasc",)), ("cclis", ()), ("er", ("gplasc",))])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gplasc.results.table import Column, Marked, Table
+from gplasc._io.table import Column, Marked, Table
 
 TABLE = Table(
     "A & B",

@@ -21,8 +21,8 @@ from random import Random
 from typing import Any
 
 from gplasc.cli import main
-from gplasc.components import list_methods
 from gplasc.methods import find_method
+from gplasc.settings.components import list_methods
 
 # A method without training has no steps between which it could be killed.
 METHODS = [name for name in list_methods() if find_method(name).trains]
@@ -38,8 +38,8 @@ PLACES: dict[str, tuple[str, str]] = {
     "probe": ("gplasc.learning.learner:Learner", "_on_progress"),
     "predictor": ("gplasc.learning.learner:Learner", "_finish"),
     "evaluation": ("gplasc.learning.learner:Learner", "_evaluate"),
-    "last files": ("gplasc.running", "_save"),
-    "record": ("gplasc.running", "write_record"),
+    "last files": ("gplasc.runs.execute", "_save"),
+    "record": ("gplasc.runs.execute", "write_record"),
     "tidying": ("gplasc.learning.checkpoints", "delete_all"),
 }
 """Where a run can be cut: the module and class of a function, and its name."""
@@ -70,7 +70,7 @@ def processes() -> Any:
     context.set_forkserver_preload(
         [
             "gplasc.cli",
-            "gplasc.running",
+            "gplasc.runs.execute",
             "gplasc.classifier.learning",
             "gplasc.plugins.gplasc",
             "gplasc.streams.sources.synthetic",

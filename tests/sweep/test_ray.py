@@ -17,9 +17,9 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.sweep.engine import Engine
-from gplasc.sweep.overview import Overview
-from gplasc.sweep.ray_executor import RayExecutor
+from gplasc.study.executors import Engine
+from gplasc.study.overview import Overview
+from gplasc.study.ray import RayExecutor
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 pytestmark = [  # Ray leaves sockets and files to the garbage collector

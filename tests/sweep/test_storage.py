@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gplasc.errors import UserError
-from gplasc.sweep.storage import Storage
+from gplasc.study.storage import Storage
 
 
 @pytest.fixture(params=["file", "memory"])

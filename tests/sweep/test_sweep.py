@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from gplasc._io.display import Moment, Quiet
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
-from gplasc.progress import Moment, Quiet
-from gplasc.resolve import identify
-from gplasc.results.folder import held
-from gplasc.running import execute
-from gplasc.sweep.axes import check_seeds, grid_points, parse_axes
-from gplasc.sweep.compute import compute, unique
-from gplasc.sweep.job import Job, JobResult
-from gplasc.sweep.overview import LiveOverview, Overview, describe
-from gplasc.sweep.processes import Processes, default_workers
+from gplasc.runs.execute import execute
+from gplasc.runs.spec import identify
+from gplasc.runs.workspace import held
+from gplasc.study.cell import Job, JobResult
+from gplasc.study.compute import compute, unique
+from gplasc.study.grid import check_seeds, grid_points, parse_axes
+from gplasc.study.overview import LiveOverview, Overview, describe
+from gplasc.study.processes import Processes, default_workers
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -396,7 +396,7 @@ def test_a_process_that_was_killed_between_two_runs_is_replaced(tiny, tmp_path):
 
 def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
-    monkeypatch.setattr("gplasc.sweep.compute._RETRY_EVERY", 0.1)
+    monkeypatch.setattr("gplasc.study.compute._RETRY_EVERY", 0.1)
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 2)]
     elsewhere = execute(jobs[0].resolved, out=tmp_path / "other", display=Quiet(), device="cpu")
     stream = io.StringIO()

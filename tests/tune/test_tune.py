@@ -14,9 +14,9 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.resolve import resolve
-from gplasc.tune.space import given_space, published_space
-from gplasc.tune.study import Search, finished, on_validation, open_study
+from gplasc.runs.spec import resolve
+from gplasc.study.search import Search, finished, on_validation, open_study
+from gplasc.study.space import given_space, published_space
 
 optuna = pytest.importorskip("optuna")
 SPACES = Path(__file__).parents[1] / "data" / "hyperparameter_space.csv"

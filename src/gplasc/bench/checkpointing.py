@@ -13,10 +13,10 @@ import torch
 from gplasc.bench.clock import seconds
 from gplasc.bench.figure import Figure
 from gplasc.bench.steps import SAVE_EVERY, learner_in_second_task, step_sizes
-from gplasc.build import build_learner
 from gplasc.learning import Learner
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
-from gplasc.resolve import resolve
+from gplasc.runs.build import build_learner
+from gplasc.runs.spec import resolve
 from gplasc.streams import open_stream
 
 

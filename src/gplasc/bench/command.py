@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from gplasc._io.table import Column, Marked, Table
 from gplasc.bench.checkpointing import measure_checkpoints
 from gplasc.bench.evaluation import measure_evaluation
 from gplasc.bench.figure import Figure, Measured, got_worse, names_of, read_measured, write_measured
@@ -20,9 +21,8 @@ from gplasc.bench.plain_loop import measure_loop
 from gplasc.bench.selection import measure_selection
 from gplasc.bench.startup import measure_smoke, measure_startup
 from gplasc.bench.steps import measure_efficiency, measure_overhead, measure_teacher
-from gplasc.cost import torch_threads
 from gplasc.errors import UserError
-from gplasc.results.table import Column, Marked, Table
+from gplasc.runs.cost import torch_threads
 
 _MEASUREMENTS: dict[str, Callable[[bool], Measured | list[Figure]]] = {
     "overhead": measure_overhead,

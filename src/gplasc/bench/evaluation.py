@@ -11,13 +11,13 @@ import torch
 from gplasc.bench.clock import ratio, seconds
 from gplasc.bench.figure import Figure
 from gplasc.bench.phases import PhaseClock
-from gplasc.build import build_learner
 from gplasc.learning import Learner
 from gplasc.learning.pool import Pool
 from gplasc.learning.probe import new_probe, train_probe
 from gplasc.learning.schedule import epochs_of
 from gplasc.random import Generators
-from gplasc.resolve import resolve
+from gplasc.runs.build import build_learner
+from gplasc.runs.spec import resolve
 from gplasc.streams import Stream, open_stream
 
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
 
 _FORMAT = 1
 

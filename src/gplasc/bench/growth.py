@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gplasc._io.display import display
 from gplasc.bench.clock import alternate, ratio
 from gplasc.bench.figure import Curve, Figure, Measured
 from gplasc.bench.resident import resident_bytes
 from gplasc.bench.steps import StepSize, learner_in_second_task, stepper
 from gplasc.learning import Callback, Learner
-from gplasc.progress import display
-from gplasc.resolve import resolve
 from gplasc.results.record import RECORD
-from gplasc.running import execute
+from gplasc.runs.execute import execute
+from gplasc.runs.spec import resolve
 
 _CONTENDERS = (("er", ()), ("co2l", ("gplasc",)))
 _LENGTHS = (5, 20, 100, 200)

@@ -11,12 +11,12 @@ import torch
 from gplasc.bench.clock import alternate, ratio, repeated
 from gplasc.bench.figure import Figure
 from gplasc.bench.resident import peak_bytes
-from gplasc.build import build_learner
 from gplasc.learning.learner import Position
 from gplasc.learning.pool import order_batches
 from gplasc.memory import Buffer
 from gplasc.memory.reservoir import offer
-from gplasc.resolve import resolve
+from gplasc.runs.build import build_learner
+from gplasc.runs.spec import resolve
 from gplasc.streams import open_stream
 
 _LOSSES = ("supcon", "range_loss", "relation_distillation")

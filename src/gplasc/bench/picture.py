@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gplasc._io.files import write_atomic
 from gplasc.bench.figure import Curve, Figure, Measured
-from gplasc.files import write_atomic
 from gplasc.report.chart import Chart, Guide, Series
 from gplasc.report.drawing import Drawing
 

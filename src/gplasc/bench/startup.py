@@ -29,7 +29,7 @@ def measure_startup(quick: bool) -> list[Figure]:
 
 def measure_smoke(quick: bool) -> list[Figure]:
     """Measure every experiment at smoke scale: processor time of all its processes, divided by two cores."""
-    from gplasc.experiments import is_grid, list_experiments
+    from gplasc.paper import is_grid, list_experiments
 
     names = ["ablation-range-loss"] if quick else [name for name in list_experiments() if is_grid(name)]
     found = []
@@ -102,7 +102,7 @@ def _outside_training(out: Path) -> float:
 def smoke_run(out: str, result: str) -> None:
     """Run co2l+gplasc at smoke scale and write the processor time of its training to a file."""
     from gplasc.bench.phases import PhaseClock
-    from gplasc.running import run
+    from gplasc.runs.execute import run
 
     clock = PhaseClock()
     settings: dict[str, Any] = {"model.features": "signed"}

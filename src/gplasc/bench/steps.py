@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from gplasc.bench.clock import Work, alternate, ratio, seconds
 from gplasc.bench.figure import Figure
-from gplasc.build import build_learner
 from gplasc.learning import Batch, Callback, Learner, Part
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
 from gplasc.learning.learner import Position
-from gplasc.resolve import resolve
+from gplasc.runs.build import build_learner
+from gplasc.runs.spec import resolve
 from gplasc.streams import open_stream
 
 FULL_WIDTH = 64

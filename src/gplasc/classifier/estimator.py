@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gplasc._io.display import display
 from gplasc.classifier.intake import (
     Label,
     LabeledImages,
@@ -28,17 +29,16 @@ from gplasc.classifier.intake import (
 from gplasc.classifier.model import ClassifierModel, TaskRecord
 from gplasc.classifier.pipeline import Pipeline, resize
 from gplasc.classifier.state import SavedState, held, read_state, write_state
-from gplasc.config import OBJECT, Config, Scale
-from gplasc.encoders import EncoderChoice, choose_encoder
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.callbacks import FiniteCheck
 from gplasc.learning.checkpoints import MISFIT, misfit
 from gplasc.methods import find_method
 from gplasc.models import EncoderBuilder
-from gplasc.progress import display
-from gplasc.resolve import Resolved, resolve, with_identity
-from gplasc.running import check_device
+from gplasc.runs.encoder import EncoderChoice, choose_encoder
+from gplasc.runs.execute import check_device
+from gplasc.runs.spec import Resolved, resolve, with_identity
+from gplasc.settings.types import OBJECT, Config, Scale
 from gplasc.streams.cache import read_image
 
 PRESETS = "classifier"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.table import Column, Table, printable
 from gplasc.classifier.state import PENDING, read_state
-from gplasc.results.table import Column, Table, printable
 
 
 def describe_state(folder: Path) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.files import write_atomic
 from gplasc.classifier.estimator import ContinualClassifier
 from gplasc.classifier.model import TaskRecord
 from gplasc.classifier.state import INDEX, PENDING, delete_pending, held, read_state, write_state
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
 from gplasc.learning import Learner, checkpoints
 from gplasc.learning.callbacks import Checkpoint, StopSignals
 

@@ -12,19 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gplasc.build import assemble, configured_encoder, image_format
+from gplasc._io.display import duration
+from gplasc._io.files import write_atomic
+from gplasc._io.table import printable
 from gplasc.classifier.intake import Label, LabeledImages
 from gplasc.classifier.pipeline import Pipeline
-from gplasc.config import Config
 from gplasc.errors import UserError
-from gplasc.features import FeatureExtractor
-from gplasc.files import write_atomic
 from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
-from gplasc.progress import duration
-from gplasc.results.table import printable
+from gplasc.runs.build import assemble, configured_encoder, image_format
+from gplasc.runs.features import FeatureExtractor
+from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
 from gplasc.streams.dataset import generator_for
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gplasc.config import Config, Scale
+from gplasc.settings.types import Config, Scale
 
 _Label = str | int
 _Count = Annotated[int, Field(ge=0)]

@@ -22,17 +22,17 @@ from typing import Any
 from pydantic import ValidationError
 
 import gplasc
+from gplasc._io.files import remove_leftovers, write_atomic
+from gplasc._io.lock import Held, locked
+from gplasc._io.table import printable
 from gplasc.classifier.intake import Label
 from gplasc.classifier.model import ClassifierModel, TaskRecord
 from gplasc.classifier.schema import IndexSchema
-from gplasc.components import is_file
-from gplasc.config import Config
 from gplasc.errors import UserError
-from gplasc.files import remove_leftovers, write_atomic
 from gplasc.learning import checkpoints
-from gplasc.lock import Held, locked
 from gplasc.models import ForeignEncoder
-from gplasc.results.table import printable
+from gplasc.settings.components import is_file
+from gplasc.settings.types import Config
 
 FORMAT = 1
 INDEX = "state.json"

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
 
 MISFIT = (
     KeyError,

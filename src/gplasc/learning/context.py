@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from gplasc.config import Config
+from gplasc._io.transfer import transfer
 from gplasc.learning.batch import AugmentationKind, Batch, ImageFormat, MethodTraits, Part
 from gplasc.learning.devices import autocast, compile_encoder, new_scaler, prepare
 from gplasc.learning.distributed import Processes
@@ -18,9 +18,9 @@ from gplasc.learning.sharing import some_views
 from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
+from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
 from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
-from gplasc.transfer import transfer
 
 FORWARD_ROWS = 512
 """Rows that are read and augmented together outside training."""

@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.errors import UserError
 from gplasc.learning.batch import AugmentationKind, Batch, Head, Part, PoolKind
 from gplasc.learning.context import Context
 from gplasc.learning.optimizer import ModuleRate
 from gplasc.models import Network, Outputs
+from gplasc.settings.types import Settings
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gplasc.config import Config
 from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
@@ -27,6 +26,7 @@ from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_ra
 from gplasc.learning.pool import Pool, order_batches
 from gplasc.learning.schedule import epochs_of
 from gplasc.models import Network, Outputs, steady_statistics
+from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
 
 _RESULTS = ("class_il", "task_il", "geometry", "timings")

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gplasc.config import Train
 from gplasc.learning.schedule import learning_rate
 from gplasc.learning.sgd import SGD
 from gplasc.models import Network
+from gplasc.settings.types import Train
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gplasc._io.transfer import transfer
 from gplasc.learning.batch import Batch, PoolKind
 from gplasc.learning.devices import fits
 from gplasc.memory import Buffer
 from gplasc.streams import Samples
-from gplasc.transfer import transfer
 
 
 class Pool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gplasc.config import Config, Train
 from gplasc.learning.batch import PoolKind
+from gplasc.settings.types import Config, Train
 
 
 def cosine(lr: float, floor: float, progress: float) -> float:

@@ -6,12 +6,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from gplasc.config import Settings
 from gplasc.learning import Context, Part
 from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
+from gplasc.settings.types import Settings
 
 
 class AGEMSettings(Settings):

@@ -9,13 +9,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part, PoolKind
 from gplasc.learning.contract import SettingsType
 from gplasc.learning.probe import new_probe, train_probe
 from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
 from gplasc.models import Outputs
+from gplasc.settings.types import Settings
 
 WARMUP_TARGET = (
     "train.warmup_target: at paper scale the first task's warm-up ends at the learning rate that the schedule of the "

@@ -7,11 +7,11 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from pydantic import Field
 from torch import Tensor
 
-from gplasc.config import Settings
 from gplasc.learning import Context, Part
 from gplasc.losses import relation_distillation, supcon
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Outputs
+from gplasc.settings.types import Settings
 
 
 class Co2LSettings(ContrastiveSettings):

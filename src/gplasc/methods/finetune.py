@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gplasc.config import Settings
 from gplasc.learning import Context, Part
 from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
+from gplasc.settings.types import Settings
 
 
 class Finetune(ClassifierMethod[Settings]):

@@ -8,13 +8,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.learning import Context, Part, PoolKind
 from gplasc.losses.replay import binary_distillation
 from gplasc.memory.herding import herding_order
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods.base import ClassifierMethod
 from gplasc.models import Outputs
+from gplasc.settings.types import Settings
 from gplasc.streams import Samples
 
 

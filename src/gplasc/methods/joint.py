@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Part, PoolKind
 from gplasc.learning.probe import new_probe, train_probe
 from gplasc.losses import supcon
 from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
+from gplasc.settings.types import Settings
 
 
 class JointSettings(Settings):

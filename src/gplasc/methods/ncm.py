@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.learning import Context
 from gplasc.methods.base import FeatureStatistics, LinearScores
+from gplasc.settings.types import Settings
 
 
 class NCM(FeatureStatistics[Settings]):

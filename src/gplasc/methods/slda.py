@@ -9,9 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.learning import Context
 from gplasc.methods.base import FeatureStatistics, LinearScores
+from gplasc.settings.types import Settings
 
 
 class SLDASettings(Settings):

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gplasc.components import find_object
 from gplasc.errors import UserError
 from gplasc.models.encoder import Encoder
+from gplasc.settings.components import find_object
 
 EncoderBuilder = Callable[[], nn.Module]
 """A function without arguments that returns an encoder."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gplasc.components import find_component
 from gplasc.learning import Plugin
+from gplasc.settings.components import find_component
 
 
 def find_plugin(name: str) -> type[Plugin[Any]]:

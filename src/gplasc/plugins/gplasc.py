@@ -11,12 +11,12 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from gplasc.config import Settings
 from gplasc.criterion import GPLASC, Frame
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
 from gplasc.losses import supcon, unit_rows
 from gplasc.models import Network, Outputs
+from gplasc.settings.types import Settings
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
 _FIRST_TASKS = 8  # regions that are prepared at first if nobody announced the number of tasks

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gplasc._io.table import Table, html_text
 from gplasc.report import style
 from gplasc.report.drawing import Anchor, Drawing
-from gplasc.results.table import Table, html_text
 
 Number = float | None
 _WIDTH = 380.0

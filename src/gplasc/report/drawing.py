@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from gplasc.files import write_atomic
+from gplasc._io.files import write_atomic
+from gplasc._io.table import html_text, printable
 from gplasc.report import style
-from gplasc.results.table import html_text, printable
 
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]

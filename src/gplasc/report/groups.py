@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gplasc.config import flatten
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.wording import file_name
 from gplasc.results.aggregate import Difference, Spread, load_records, paired_difference, spread
+from gplasc.settings.parse import flatten
 
 METRICS = {
     "final_accuracy": "final accuracy",

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from gplasc._io.table import html_text
 from gplasc.report.drawing import Drawing
-from gplasc.results.table import html_text
 
 Grid = tuple[tuple[float | None, ...], ...]
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.files import write_atomic
+from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.files import write_atomic
 from gplasc.report import style
 from gplasc.report.findings import find_findings, headline
 from gplasc.report.groups import load_runs, make_panels
@@ -18,7 +19,6 @@ from gplasc.report.render import render
 from gplasc.report.section import Section
 from gplasc.report.sections import build_sections
 from gplasc.report.wording import scale_note
-from gplasc.results.table import Table
 
 
 def build_report(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.table import html_text
 from gplasc.report import style
-from gplasc.results.table import html_text
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import gplasc
+from gplasc._io.table import Table, html_text, printable
 from gplasc.report import style
 from gplasc.report.chart import Chart, legend, share_legend
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.section import Block, Section
-from gplasc.results.table import Table, html_text, printable
 
 
 @dataclass(frozen=True)

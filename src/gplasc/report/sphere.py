@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gplasc._io.table import html_text, printable
 from gplasc.report import style
 from gplasc.report.render import render, script_json
 from gplasc.report.section import Section
-from gplasc.results.table import html_text, printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gplasc._io.files import atomic_path
 from gplasc.errors import UserError
-from gplasc.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

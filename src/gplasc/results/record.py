@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import ValidationError
 
 import gplasc
+from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import summarize
-from gplasc.files import write_atomic
 from gplasc.results.schema import RecordSchema
 
 RECORD = "record.json"

@@ -60,7 +60,7 @@ class _Diagnosis(_Part):
 
 
 class RecordSchema(_Part):
-    """The types of a record's values; see `gplasc.running` for what writes one."""
+    """The types of a record's values; see `gplasc.runs.execute` for what writes one."""
 
     format: int
     run_id: str

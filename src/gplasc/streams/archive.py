@@ -17,9 +17,9 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from gplasc._io.files import temporary_folder
+from gplasc._io.lock import locked
 from gplasc.errors import UserError
-from gplasc.files import temporary_folder
-from gplasc.lock import locked
 from gplasc.streams.regular import open_regular
 
 # The largest of the official archives (ImageNet-R) unpacks to 2.2 GB, Tiny-ImageNet has 120,609 members.

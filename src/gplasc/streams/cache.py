@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gplasc._io.files import temporary_folder
+from gplasc._io.lock import locked
 from gplasc.errors import UserError
-from gplasc.files import temporary_folder
-from gplasc.lock import locked
 from gplasc.streams.images import ImageFiles
 from gplasc.streams.info import printable
 from gplasc.streams.locate import cache_folder

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
+from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
 from gplasc.streams.cache import file_state
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.images import ImageFiles

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gplasc._io.files import atomic_path
 from gplasc.errors import UserError
-from gplasc.files import atomic_path
 from gplasc.streams.augment import contrastive, replay, views
 from gplasc.streams.stream import Stream
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from gplasc._io.display import Display, Moment, duration
 from gplasc.learning.learner import Callback, Learner
-from gplasc.progress import Display, Moment, duration
 
 _WHERE = ("task", "epoch", "step", "lr")
 

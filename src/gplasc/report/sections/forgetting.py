@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.chart import Chart, Guide
 from gplasc.report.groups import Panel
 from gplasc.report.lines import ROWS, drawn_groups, panel_section, spread_series
 from gplasc.report.section import Block, Section
 from gplasc.report.wording import mark_difference, say_values, show_spread
-from gplasc.results.table import Marked, Table
 
 _NAME = "forgetting"
 _METRICS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any
 
+from gplasc._io.table import Column, Table
 from gplasc.report.groups import Group, Panel, finite, show_value, varying_settings
 from gplasc.report.section import Section, Subsection
-from gplasc.results.table import Column, Table
 
 
 def deviations(panels: Sequence[Panel]) -> Section | None:

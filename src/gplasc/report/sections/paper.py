@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gplasc._io.table import Column, Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.reference import Published, lookup, tables
+from gplasc.published import Published, lookup, tables
 from gplasc.report.groups import METRICS, Comparison, Group, Panel
 from gplasc.report.lines import panel_section
 from gplasc.report.section import Section
 from gplasc.report.wording import scale_note, show_difference, show_spread, signed
-from gplasc.results.table import Column, Marked, Table
 
 
 def find_published(group: Group, panel: Panel, scenario: str, metric: str) -> list[Published]:

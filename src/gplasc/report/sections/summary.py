@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.chart import Chart, Guide, Series
 from gplasc.report.groups import Panel, finite, show_value
@@ -19,7 +20,6 @@ from gplasc.report.wording import (
     show_difference,
     show_spread,
 )
-from gplasc.results.table import Marked, Table
 
 
 def summary(panels: Sequence[Panel]) -> Section | None:

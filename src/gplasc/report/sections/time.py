@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gplasc._io.table import Marked, Table
 from gplasc.report.chart import Chart, Series
 from gplasc.report.groups import Group, Panel, phase_seconds
 from gplasc.report.lines import ROWS, drawn_groups, panel_section
 from gplasc.report.section import Block, Section
 from gplasc.report.wording import known, say_values, show_spread
 from gplasc.results.aggregate import Spread, spread
-from gplasc.results.table import Marked, Table
 
 
 def _seconds(group: Group, phase: str) -> Spread:

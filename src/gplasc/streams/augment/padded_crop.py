@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gplasc._io.transfer import transfer
 from gplasc.streams.augment.checks import check_images, check_normalization, check_probability
 from gplasc.streams.augment.normalize import normalize
-from gplasc.transfer import transfer
 
 
 def replay(

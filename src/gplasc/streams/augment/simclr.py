@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gplasc._io.transfer import transfer
 from gplasc.streams.augment.blur import apply_blur, half_kernels
 from gplasc.streams.augment.checks import check_images, check_normalization, check_probability
 from gplasc.streams.augment.color import LUMA, color_matrix, recolor
 from gplasc.streams.augment.crop import draw_crop, uniform
 from gplasc.streams.augment.parameters import ContrastiveParameters
 from gplasc.streams.augment.resize import resize_matrices, resize_rows, shaped, tents, weighted_means
-from gplasc.transfer import transfer
 
 _PIECE = 1 << 18
 """Numbers of a batch that go through all steps at once on a CPU: 1 MB, about half of a core's cache."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gplasc.transfer import transfer
+from gplasc._io.transfer import transfer
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.files import write_atomic
 from gplasc.streams.filesplit import split_names
 from gplasc.streams.images import ImageFiles, labeled, list_folders, list_images
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo

@@ -1,0 +1,1 @@
+"""Files, locks, host-to-device copies, tables and progress output."""

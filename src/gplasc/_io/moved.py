@@ -1,0 +1,65 @@
+"""Modules that have moved: the imports that users have keep working, the others name the new home."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_ALIASES = {"config": ("settings.types", "settings.parse"), "loop": ("criterion.loop",)}
+"""Old modules that can still be imported, and the modules that have their names now."""
+
+_MOVED = {
+    "bench": "benchmarks/ of the source tree",
+    "build": "gplasc.runs.build",
+    "components": "gplasc.settings.components",
+    "cost": "gplasc.runs.cost",
+    "encoders": "gplasc.runs.encoder",
+    "experiments": "gplasc.paper",
+    "export": "gplasc.classifier.export",
+    "features": "gplasc.runs.features",
+    "files": "gplasc._io.files",
+    "lock": "gplasc._io.lock",
+    "presets": "gplasc.settings.presets",
+    "progress": "gplasc._io.display",
+    "quadratic": "gplasc.memory.quadratic",
+    "reference": "gplasc.published",
+    "resolve": "gplasc.runs.spec",
+    "restore": "gplasc.runs.restore",
+    "running": "gplasc.run and gplasc.runs",
+    "show": "gplasc.runs.show",
+    "sweep": "gplasc.study",
+    "transfer": "gplasc._io.transfer",
+    "tune": "gplasc.study",
+}
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Asked last, for modules that nobody else finds."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, old = name.partition(".")
+        if package != "gplasc":
+            return None
+        if old in _ALIASES:
+            return importlib.util.spec_from_loader(name, self)
+        if old in _MOVED:
+            raise ModuleNotFoundError(f"gplasc.{old} has moved; see {_MOVED[old]}", name=name)
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        for home in _ALIASES[module.__name__.partition(".")[2]]:
+            public = vars(importlib.import_module(f"gplasc.{home}"))
+            vars(module).update({name: value for name, value in public.items() if not name.startswith("_")})
+
+
+def install() -> None:
+    """Add the finder to the import system, once."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())

@@ -1,0 +1,277 @@
+"""The table engine: one plain-data table, written for the terminal, as Markdown, CSV, LaTeX or HTML."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from gplasc._io.files import write_atomic
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+Align = Literal["left", "right"]
+Mark = Literal["", "best", "better", "worse", "muted"]
+Value = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column: its name, how its cells are aligned, and the unit of its values, if any."""
+
+    name: str
+    align: Align = "right"
+    unit: str = ""
+
+    @property
+    def head(self) -> str:
+        """The name with the unit.
+
+        >>> Column("time", unit="s").head
+        'time, s'
+        """
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A value with a mark: the best of its column (bold), a gain, a loss, or something of little importance."""
+
+    value: Value
+    mark: Mark = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, columns, rows of cells, and notes below them.
+
+    A column given as a string is right-aligned, except the first, which names the rows. A cell is a text, a number or
+    None (empty), or one of these with a mark. A text may have several lines. Texts are always shown literally:
+    nothing in them is read as markup, formula or control code.
+
+    Args:
+        title: What the table shows; "" leaves it out.
+        columns: Heads of the columns.
+        rows: Cells, as many in each row as there are columns.
+        notes: Sentences below the table.
+        commands: Commands that make the table again, below the notes; in Markdown they are code, to be copied.
+        breaks: Indices of rows that begin a new group; a rule is drawn above them where the format has rules.
+        name: Stem of the file when the table is written to disk; "" if it never is.
+
+    Raises:
+        ValueError: If a row has another number of cells than there are columns.
+    """
+
+    title: str
+    columns: Sequence[Column | str]
+    rows: Sequence[Sequence[Value | Marked]]
+    notes: Sequence[str] = ()
+    breaks: Sequence[int] = ()
+    name: str = ""
+    commands: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"the table {self.title!r} has rows that are not {len(self.columns)} cells wide")
+
+    @property
+    def heads(self) -> list[Column]:
+        """The columns, each as a `Column`."""
+        return [
+            column if isinstance(column, Column) else Column(column, "right" if index else "left")
+            for index, column in enumerate(self.columns)
+        ]
+
+    @property
+    def cells(self) -> list[list[Marked]]:
+        """The rows, every cell as a `Marked`."""
+        return [[cell if isinstance(cell, Marked) else Marked(cell) for cell in row] for row in self.rows]
+
+    @property
+    def _lines_below(self) -> list[str]:
+        return [*self.notes, *(f"Command: {command}" for command in self.commands)]
+
+    def to_rich(self) -> RichTable:
+        """Return the table for rich, without title and notes."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        styles = {"best": "bold", "better": "green", "worse": "red", "muted": "dim", "": ""}
+        table = RichTable(header_style="bold")
+        for column in self.heads:
+            table.add_column(Text(printable(column.head)), justify=column.align, overflow="fold")
+        for index, row in enumerate(self.cells):
+            if index in self.breaks:
+                table.add_section()
+            table.add_row(*(Text(show(cell.value), style=styles[cell.mark]) for cell in row))
+        return table
+
+    def print(self, console: Console | None = None) -> None:
+        """Print title, table and notes; a file or a pipe gets the width that the table needs."""
+        from rich.console import Console
+
+        console = console or Console()
+        if not console.is_terminal:
+            console = Console(file=console.file, width=max(console.width, 200))
+        if self.title:  # rich's own title would be broken to the width of the table
+            console.print(printable(self.title), highlight=False, markup=False, style="bold")
+        console.print(self.to_rich())
+        for note in self._lines_below:
+            console.print(printable(note), highlight=False, markup=False, style="dim")
+
+    def to_markdown(self) -> str:
+        """Return GitHub's Markdown: the title in bold above, the notes below."""
+
+        def line(entries: Sequence[str]) -> str:
+            return "| " + " | ".join(entries) + " |\n"
+
+        title = f"**{_markdown(self.title)}**\n\n" if self.title else ""
+        head = line([_markdown(column.head) for column in self.heads])
+        rule = line([":--" if column.align == "left" else "--:" for column in self.heads])
+        body = "".join(line([_cell(c, _markdown, "<br>", "**{}**") for c in row]) for row in self.cells)
+        notes = "".join(f"\n{_markdown(note)}\n" for note in self.notes)
+        commands = "".join(f"\n```sh\n{_one_line(command)}\n```\n" for command in self.commands)
+        return f"{title}{head}{rule}{body}{notes}{commands}"
+
+    def to_latex(self) -> str:
+        """Return a table environment with the rules of booktabs."""
+
+        def line(entries: Sequence[str]) -> str:
+            return "  " + " & ".join(entries) + " \\\\\n"
+
+        aligns = "".join(column.align[0] for column in self.heads)
+        body = ""
+        for index, row in enumerate(self.cells):
+            body += "  \\midrule\n" if index and index in self.breaks else ""
+            entries = []
+            for column, cell in zip(self.heads, row, strict=True):
+                text = _cell(cell, _latex, r" \\ ", r"\textbf{{{}}}")
+                entries.append(
+                    rf"\shortstack[{column.align[0]}]{{{text}}}" if "\n" in show(cell.value) else text
+                )
+            body += line(entries)
+        caption = f"  \\caption{{{_latex(self.title)}}}\n" if self.title else ""
+        notes = "".join(f"  \\par\\smallskip\\footnotesize {_latex(note)}\n" for note in self._lines_below)
+        return (
+            f"% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n  \\centering\n{caption}"
+            f"  \\begin{{tabular}}{{{aligns}}}\n  \\toprule\n{line([_latex(c.head) for c in self.heads])}"
+            f"  \\midrule\n{body}  \\bottomrule\n  \\end{{tabular}}\n{notes}\\end{{table}}\n"
+        )
+
+    def to_csv(self) -> str:
+        """Return comma-separated values without title and notes; a text that begins a formula gets an apostrophe."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([csv_text(column.head) for column in self.heads])
+        writer.writerows([[csv_text(cell.value) for cell in row] for row in self.cells])
+        return out.getvalue()
+
+    def to_html(self) -> str:
+        """Return a table element; marks, left-aligned cells and long texts are classes, for the page's style sheet.
+
+        Cells carry the name of their column as ``data-label``, so that a narrow page can stack them.
+        """
+        heads = self.heads
+        left = [' class="t"' if column.align == "left" else "" for column in heads]
+        names = [html_text(column.head) for column in heads]
+        head = "".join(f'<th scope="col"{c}>{n}</th>' for c, n in zip(left, names, strict=True))
+        body = ""
+        for row in self.cells:
+            body += f'<tr><th scope="row">{_cell(row[0], html_text, "<br>", "<strong>{}</strong>")}</th>'
+            for column, name, cell in zip(heads[1:], names[1:], row[1:], strict=True):
+                text = _cell(cell, html_text, "<br>", "<strong>{}</strong>")
+                kinds: list[str] = [cell.mark]
+                if column.align == "left":
+                    kinds = ["t", "long" if len(text) > 36 else "", cell.mark]
+                classes = " ".join(filter(None, kinds))
+                text = re.sub(r" (\[[^\]]*\])$", r" <small>\1</small>", text)
+                attributes = f' class="{classes}"' if classes else ""
+                body += f'<td{attributes} data-label="{name}">{text}</td>'
+            body += "</tr>\n"
+        caption = f"<caption>{html_text(self.title)}</caption>\n" if self.title else ""
+        return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write the table as Markdown, LaTeX and CSV.
+
+        Args:
+            stem: Path without a suffix.
+
+        Returns:
+            The three files.
+        """
+        texts = {".md": self.to_markdown, ".tex": self.to_latex, ".csv": self.to_csv}
+        return [write_atomic(stem.with_name(stem.name + suffix), make()) for suffix, make in texts.items()]
+
+
+def show(value: Value) -> str:
+    r"""Return a value as text: numbers with six digits, nothing for None and NaN.
+
+    >>> show(0.1 + 0.2), show(None), show(3), show("a\x1b[0m")
+    ('0.3', '', '3', 'a\\x1b[0m')
+    """
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return "" if value is None else printable(str(value))
+
+
+def printable(text: str) -> str:
+    r"""Return the text with control codes, and bytes of names that are not UTF-8, as visible escapes.
+
+    >>> printable("caf\udce9 \x1b[1m")
+    'caf\\udce9 \\x1b[1m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\u00a0\u2009\u202f" else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+def _cell(cell: Marked, escape: Callable[[str], str], newline: str, bold: str) -> str:
+    """Escape the lines of a cell and join them; the best of a column is bold."""
+    lines = [escape(line) for line in show(cell.value).split("\n")]
+    return newline.join(bold.format(line) if cell.mark == "best" and line else line for line in lines)
+
+
+def html_text(text: str) -> str:
+    """Return the text for an HTML element or attribute."""
+    return html.escape(printable(text))
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\|<>*_`\[\]~]|&(?=#?\w+;))", r"\\\1", _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", " ")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "–": "--", "\n": " ",
+}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in printable(text))
+
+
+def csv_text(value: Value) -> str:
+    """Return a value for a cell of comma-separated values; a text that begins a formula gets an apostrophe."""
+    text = repr(value) if isinstance(value, float) and not math.isnan(value) else show(value)
+    if text[:1] in ("=", "+", "-", "@") and not re.fullmatch(
+        r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", text, re.I
+    ):
+        return "'" + text
+    return text

@@ -1,0 +1,125 @@
+"""A classifier as one file that predicts without gplasc: ONNX, torch.export or safetensors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+import gplasc
+from gplasc._io.files import atomic_path
+from gplasc.classifier import ContinualClassifier
+from gplasc.classifier.pipeline import Pipeline
+from gplasc.errors import UserError
+
+Format = Literal["onnx", "pt2", "safetensors"]
+_INPUT, _OUTPUT = "images", "probabilities"
+
+
+def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Path) -> Path:
+    """Write a classifier as one file.
+
+    ONNX and pt2 hold a function from ``images``, uint8 (N, H, W, C) of any N, H and W, to ``probabilities``,
+    float32 (N, classes): resizing, scaling and normalization are part of it. The class names stand in the metadata
+    under ``classes`` as a JSON list. safetensors holds the weights, with the same metadata.
+
+    Args:
+        classifier: A classifier that has learned something.
+        to: The format.
+        out: The file to write.
+
+    Returns:
+        The file.
+
+    Raises:
+        UserError: If packages are missing, the encoder cannot be exported, or the file cannot be written.
+    """
+    out = Path(out)
+    if to not in ("onnx", "pt2", "safetensors"):
+        raise UserError(f"the format is {to!r}; allowed: onnx, pt2, safetensors")
+    pipeline = classifier.pipeline
+    metadata = {
+        "classes": json.dumps(classifier.classes_.tolist()),
+        "image_size": str(pipeline.size),
+        "channels": str(pipeline.channels),
+        "gplasc": gplasc.__version__,
+    }
+    with atomic_path(out) as path:
+        if to == "safetensors":
+            _write_weights(pipeline, path, metadata)
+        else:
+            program = _exported(pipeline)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the exporters, about their own parts
+                if to == "pt2":
+                    extra = {f"{name}.json": text for name, text in metadata.items()}
+                    torch.export.save(program, path, extra_files=extra)
+                else:
+                    _write_onnx(program, path, metadata)
+    return out
+
+
+class _FromPixels(nn.Module):
+    """The pipeline on images in the layout of files: (N, H, W, C) uint8 to (N, classes)."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__()
+        self.pipeline = pipeline
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.pipeline(images.permute(0, 3, 1, 2))
+        return found
+
+
+def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:
+    size = pipeline.size
+    example = torch.zeros(2, size + 3, size + 5, pipeline.channels, dtype=torch.uint8)
+    dims = torch.export.Dim
+    shapes = {"images": {0: dims("batch", min=1), 1: dims("height", min=2), 2: dims("width", min=2)}}
+    module = _FromPixels(pipeline).cpu().eval()
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, (example,), dynamic_shapes=shapes)
+    except Exception as error:  # a user's encoder may use what cannot be exported
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"the encoder cannot be exported ({type(error).__name__}: {reason}); export safetensors instead"
+        ) from error
+
+
+def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dict[str, str]) -> None:
+    try:
+        import onnx
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise UserError("export to ONNX needs the extra 'onnx': pip install 'gplasc[onnx]'") from None
+    # Without torchvision the exporter logs four warnings about operators of torchvision, which are not used here.
+    log = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        exported = torch.onnx.export(
+            program, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], verbose=False, optimize=True
+        )
+    finally:
+        log.setLevel(level)
+    assert exported is not None
+    model = exported.model_proto
+    for key, value in metadata.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    onnx.save(model, str(path))
+
+
+def _write_weights(pipeline: Pipeline, path: Path, metadata: dict[str, str]) -> None:
+    from safetensors.torch import save
+
+    weights = {
+        name: value.detach().cpu().contiguous().clone() for name, value in pipeline.state_dict().items()
+    }
+    path.write_bytes(save(weights, metadata))  # save_file would make the file readable for its owner only

@@ -1,0 +1,66 @@
+"""The picture of fair comparisons: what each plug-in gains beside each method, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gplasc._io.files import write_atomic
+from gplasc.paper.fair.summary import FairSummary, RowResult
+from gplasc.report.chart import Chart, Guide, Series
+
+
+def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
+    """Return a chart with a line for each method and stream, and a mark with an interval for each row compared with it.
+
+    Args:
+        summaries: Comparisons, in the order in which they are shown.
+    """
+    rows = [row for summary in summaries for row in summary.rows if "class_il" in row.differences]
+    splits = " and ".join(dict.fromkeys(summary.evaluated_on for summary in summaries))
+    several = len({(row.stream, row.shown_buffer) for row in rows}) > len({row.stream for row in rows})
+    names = list(dict.fromkeys(_name(row) for row in rows))
+    series = []
+    for number, name in enumerate(names):
+        own = [row for row in rows if _name(row) == name]
+        effects = [row.differences["class_il"] for row in own]
+        series.append(
+            Series(
+                name,
+                tuple(_place(row, with_buffer=several) for row in own),
+                tuple(effect.mean for effect in effects),
+                tuple(effect.low for effect in effects),
+                tuple(effect.high for effect in effects),
+                color=number,
+            )
+        )
+    return Chart(
+        title=f"Gain in final class-IL accuracy on {splits}",
+        x_label="compared with",
+        y_label="paired difference, percentage points, 95 % interval",
+        series=tuple(series),
+        summary="; ".join(
+            f"{row.row} on {row.stream}: {row.differences['class_il'].mean:+.2f}" for row in rows
+        ),
+        kind="interval",
+        guides=(Guide(0.0),),
+        name="gains",
+    )
+
+
+def write_gains(path: Path, summaries: Sequence[FairSummary]) -> list[Path]:
+    """Write the chart as an SVG file and return its path; nothing if no row is compared with another."""
+    chart = gains_chart(summaries)
+    if not chart.drawable:
+        return []
+    return [write_atomic(path, chart.draw_with_title().to_svg(chart.summary, inline=False))]
+
+
+def _name(row: RowResult) -> str:
+    """Return what is compared with the base: the plug-ins, or the row where its base has the same ones."""
+    return "+".join(row.plugins) if row.row == f"{row.base}+{'+'.join(row.plugins)}" else row.row
+
+
+def _place(row: RowResult, *, with_buffer: bool) -> str:
+    buffer = f", buffer {row.shown_buffer}" if with_buffer else ""
+    return f"{row.base} on {row.stream}{buffer}"

@@ -1,0 +1,174 @@
+"""The result of a fair comparison as plain data: settings, numbers by seed, intervals and run ids."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from gplasc._io.files import write_atomic
+from gplasc.errors import UserError
+from gplasc.paper.fair.plan import Protocol
+from gplasc.paper.summary import Measure
+from gplasc.results.aggregate import Difference
+from gplasc.settings.types import Settings
+
+MEASURES = {
+    "class_il": Measure("final_accuracy", "class-IL", scenario="class_il"),
+    "task_il": Measure("final_accuracy", "task-IL", scenario="task_il"),
+    "forgetting": Measure("forgetting", "forgetting, class-IL", scenario="class_il"),
+    "overlap": Measure("overlap", "overlap of two tasks", point="mean"),
+}
+"""What is kept of every run, by the name it has in the file; the overlap only where it was measured."""
+
+Numbers = dict[str, dict[int, float]]
+"""Values of each measure by seed."""
+
+
+class Effect(Settings):
+    """A paired difference with Student's interval of 95 percent, which needs two pairs."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int
+
+    @classmethod
+    def of(cls, found: Difference) -> Effect:
+        """Round a difference."""
+        low, high = (None if math.isnan(end) else round(end, 4) for end in (found.low, found.high))
+        return cls(mean=round(found.mean, 4), low=low, high=high, count=found.count)
+
+
+class TrialResult(Settings):
+    """A trial: its values of what is searched, and class-IL on the validation split by tuning seed."""
+
+    values: dict[str, Any]
+    validation: dict[int, float]
+    runs: dict[int, str]
+
+    @property
+    def score(self) -> float | None:
+        """Mean over the tuning seeds; None if a run failed, or none was needed."""
+        complete = self.validation and len(self.validation) == len(self.runs)
+        return sum(self.validation.values()) / len(self.validation) if complete else None
+
+
+class _Measured(Settings):
+    """Numbers of a row on the test split, and their differences to those of its base."""
+
+    row: str
+    base: str | None
+    stream: str
+    buffer: int | None
+    metrics: Numbers
+    differences: dict[str, Effect]
+    runs: dict[int, str]
+
+
+class RowResult(_Measured):
+    """A tuned row: what was tried, what was chosen, and its numbers on the test split."""
+
+    method: str
+    plugins: tuple[str, ...]
+    measured_on: str
+    searched: dict[str, tuple[Any, ...]]
+    trials: tuple[TrialResult, ...]
+    chosen: int | None
+    """Number of the chosen trial; 0 is the preset. None: no trial was completed."""
+    settings: dict[str, Any]
+    """Everything that was set for the runs on test, but the seed."""
+
+    @property
+    def shown_buffer(self) -> int:
+        """The buffer that was asked for, or that of the preset."""
+        return int(self.settings["buffer"]) if self.buffer is None else self.buffer
+
+
+class TemperatureResult(_Measured):
+    """A row at a temperature, with all else at the preset."""
+
+    temperature: float
+
+
+class FairSummary(Settings):
+    """A fair comparison."""
+
+    format: Literal[1] = 1
+    title: str
+    statement: str
+    command: str
+    code: dict[str, tuple[str, ...]]
+    """Versions and commits of the code that computed the runs."""
+    protocol: Protocol
+    rows: tuple[RowResult, ...]
+    temperatures: tuple[TemperatureResult, ...]
+
+    @property
+    def evaluated_on(self) -> str:
+        """The split that the final runs were evaluated on: test, or validation in a search where nothing is tuned."""
+        return str(self.rows[0].settings["data.evaluate_on"]) if self.rows else "test"
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Return what is known of each run, by run id, in the form of its record."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in self.rows:
+            for trial in row.trials:
+                for seed, value in trial.validation.items():
+                    found[trial.runs[seed]] = _record("validation", {"class_il": value})
+        for measured in (*self.rows, *self.temperatures):
+            for seed, run in measured.runs.items():
+                values = {
+                    name: by_seed[seed] for name, by_seed in measured.metrics.items() if seed in by_seed
+                }
+                found[run] = _record(self.evaluated_on, values)
+        return found
+
+    def write(self, path: Path) -> Path:
+        """Write the summary as JSON."""
+        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        return write_atomic(path, text + "\n")
+
+
+def read_summary(path: Path) -> FairSummary:
+    """Read a summary.
+
+    Raises:
+        UserError: If the file does not exist or is none.
+    """
+    try:
+        return FairSummary.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); check the path") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        what = ": ".join(filter(None, (".".join(map(str, problem["loc"])), problem["msg"])))
+        raise UserError(
+            f"{path} is not the summary of a fair comparison ({what}); name a file that "
+            "gplasc reproduce NAME --fair --summary FILE wrote, or a new one"
+        ) from None
+
+
+def _record(evaluated_on: str, values: Mapping[str, float]) -> dict[str, Any]:
+    """Return a record with the metrics of a run and what they were measured on; the inverse of `numbers_of`."""
+    metrics: dict[str, dict[str, float]] = {}
+    for name, value in values.items():
+        measure = MEASURES[name]
+        if measure.scenario is not None:
+            metrics.setdefault(measure.scenario, {})[measure.metric] = value
+    settings = {"data": {"evaluate_on": evaluated_on}}
+    return {"settings": settings, "metrics": metrics, "overlap": values.get("overlap")}
+
+
+def numbers_of(record: Mapping[str, Any], overlap: float | None) -> dict[str, float]:
+    """Return what is kept of a run."""
+    found = {
+        name: round(float(record["metrics"][measure.scenario][measure.metric]), 4)
+        for name, measure in MEASURES.items()
+        if measure.scenario is not None
+    }
+    return found if overlap is None else {**found, "overlap": round(overlap, 4)}

@@ -1,0 +1,150 @@
+"""One experiment from beginning to end: plan its runs, compute what is missing, measure, compare, draw, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gplasc.paper.definition import PlannedRun, load_experiment, plan_runs
+from gplasc.paper.summary import Entry, scale_statement, summarize_runs
+from gplasc.paper.tables import save_tables, stream_tables
+from gplasc.paper.views import find_view
+from gplasc.report.style import require
+from gplasc.runs.restore import Restored, restore
+from gplasc.runs.spec import identify_all
+from gplasc.settings.types import Scale
+from gplasc.streams import Stream
+from gplasc.study.cell import Executor, Job, JobResult
+from gplasc.study.compute import compute
+from gplasc.study.executors import Engine
+from gplasc.study.forecast import forecast, forecast_on
+from gplasc.study.overview import Overview, print_failures
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """The result of an experiment: cells of its tables, files written, and runs that failed."""
+
+    entries: list[Entry]
+    files: list[Path]
+    failed: list[JobResult]
+
+
+def preview(
+    name: str,
+    *,
+    scale: Scale = "cpu",
+    seeds: Sequence[int] = (),
+    only: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    out: Path = Path("runs"),
+    data_dir: Path | None = None,
+    device: str | None = None,
+    engine: Engine | None = None,
+    on: str | None = None,
+) -> str:
+    """Return how many runs the experiment has, how many are complete, and how long the rest takes.
+
+    Nothing is written. See `reproduce` for the arguments; ``on`` names a device to plan for (see
+    `gplasc.planning`) in place of this machine.
+    """
+    experiment = load_experiment(name)
+    engine = engine or Engine()
+    engine.check(single=experiment.single)
+    processes = engine.processes(scale, single=experiment.single)
+    runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
+    jobs = jobs_of(runs, out, data_dir, device)
+    found = forecast(jobs, threads=processes.threads) if on is None else forecast_on(jobs, on)
+    return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: Scale = "cpu",
+    seeds: Sequence[int] = (),
+    only: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    out: Path = Path("runs"),
+    data_dir: Path | None = None,
+    device: str | None = None,
+    engine: Engine | None = None,
+    overview: Overview | None = None,
+    executor: Executor | None = None,
+) -> Reproduced:
+    """Compute an experiment's runs, print its tables, and write tables and figures into ``out/NAME``.
+
+    Runs that failed leave gaps in the tables and are listed below them.
+
+    Args:
+        name: Name of the experiment.
+        scale: Scale of all runs.
+        seeds: Seeds; default: those of the scale.
+        only: Streams, buffers or rows to keep.
+        methods: Methods to keep.
+        out: Folder of all runs.
+        data_dir: Where data sets are.
+        device: Where to compute.
+        engine: What computes the runs; default: processes of this machine.
+        overview: Shows the progress.
+        executor: Computes the runs in place of the engine.
+
+    Returns:
+        The cells of the tables, the files and the runs that failed.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If a signal asked to stop.
+    """
+    experiment = load_experiment(name)
+    engine = engine or Engine()
+    engine.check(single=experiment.single)
+    runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
+    statement = scale_statement(scale, runs)
+    view = find_view(experiment.view)
+    if view.draws:
+        require("matplotlib")
+    executor = executor or engine.open(scale, single=experiment.single)
+    if overview is not None:
+        overview.say(f"{name}: {experiment.title}\n{statement}")
+    results = compute(jobs_of(runs, out, data_dir, device), executor, overview)
+    records = {run: result.record for run, result in results.items() if result.record is not None}
+    streams: dict[tuple[object, ...], Stream] = {}
+
+    def open_run(run: PlannedRun) -> Restored:
+        config = run.resolved.config
+        key = (config.stream, config.data)  # rows mostly share the stream; it is opened once
+        restored = restore(out / run.run_id, data_dir=data_dir, device=device, stream=streams.get(key))
+        streams[key] = restored.stream
+        return restored
+
+    values = view.measure(experiment, runs, records, open_run)
+    experiment = experiment.model_copy(update={"notes": (*experiment.notes, *view.remarks())})
+    entries = summarize_runs(experiment, runs, values)
+    tables = stream_tables(experiment, entries, statement)
+    folder = out / name
+    files = [
+        *save_tables(experiment, entries, tables, folder),
+        *view.draw(experiment, entries, statement, folder),
+    ]
+    for table in tables:
+        table.print()
+    failed = [result for result in results.values() if result.state == "failed"]
+    print_failures(failed)
+    print(f"written: {', '.join(str(path) for path in files)}")
+    return Reproduced(entries, files, failed)
+
+
+def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device: str | None) -> list[Job]:
+    """Return the job of each run."""
+    return [
+        Job(run.resolved, out, row=run.row.name, column=run.column, data_dir=data_dir, device=device)
+        for run in runs
+    ]
+
+
+def identified(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[PlannedRun]:
+    """Return the runs with the digest of their data, so that the run ids cover it."""
+    resolved = identify_all([run.resolved for run in runs], data_dir=data_dir)
+    return [replace(run, resolved=one) for run, one in zip(runs, resolved, strict=True)]

@@ -1,0 +1,190 @@
+"""Published numbers as data with provenance: `lookup` finds one, `published` a whole table.
+
+The numbers are in ``gplasc.csv``, one a line, under our names of methods and streams and with the paper's own name of
+the row (``printed``). ``tables.toml`` says which table of which paper they come from, and holds the contradictions
+between numbers, and between numbers and text, as notes.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from gplasc.settings.parse import nearest
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published number. Empty: std or buffer were not stated, scenario or point do not apply."""
+
+    paper: str
+    table: str
+    label: str
+    row: str
+    printed: str
+    stream: str
+    buffer: int | None
+    scenario: str | None
+    metric: str
+    point: str | None
+    mean: float
+    std: float | None
+    trials: int | None
+    bold: bool
+    notes: tuple[str, ...]
+    """What contradicts this number or limits it."""
+
+    def __str__(self) -> str:
+        digits = 3 if self.metric == "overlap" else 0 if self.metric == "seconds" else 2
+        spread = "" if self.std is None else f" ± {self.std:.{digits}f}"
+        return f"{self.mean:.{digits}f}{spread}"
+
+
+@dataclass(frozen=True)
+class _Note:
+    """A remark on the numbers that `where` selects; on the whole table if it selects nothing."""
+
+    text: str
+    where: Mapping[str, tuple[str, ...]]
+
+    def holds(self, facts: Mapping[str, str]) -> bool:
+        """Return whether the note is about the number with these facts."""
+        return bool(self.where) and all(facts[name] in allowed for name, allowed in self.where.items())
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of the paper: where it is printed, and notes on it."""
+
+    name: str
+    paper: str
+    title: str
+    label: str
+    trials: int | None
+    notes: tuple[_Note, ...]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes on the table as a whole."""
+        return tuple(note.text for note in self.notes if not note.where)
+
+
+def tables() -> dict[str, PublishedTable]:
+    """Return every published table by name."""
+    return dict(_tables())
+
+
+def find_table(name: str) -> PublishedTable:
+    """Return a published table.
+
+    >>> find_table("acc_result").label
+    'tab:acc_result'
+    """
+    if name not in _tables():
+        raise ValueError(f"there is no published table '{name}'; {nearest(name, _tables())}")
+    return _tables()[name]
+
+
+def published(table: str) -> list[Published]:
+    """Return every number of a table, in the paper's order."""
+    find_table(table)
+    return [number for number in _numbers() if number.table == table]
+
+
+def lookup(
+    table: str,
+    row: str,
+    *,
+    stream: str,
+    buffer: int | None = None,
+    scenario: str | None = None,
+    metric: str = "final_accuracy",
+    point: str | None = None,
+) -> Published | None:
+    """Find a published number; one whose buffer was not stated is found for any.
+
+    Args:
+        table: Name of the published table.
+        row: Our name of the row.
+        stream: Name of the stream.
+        buffer: Samples in the memory.
+        scenario: ``"class_il"`` or ``"task_il"``, where the table tells them apart.
+        metric: Name of the metric.
+        point: A task or a pair of tasks, where the table has them.
+
+    Returns:
+        The number, or None if it was not published.
+
+    Raises:
+        ValueError: If there is no such table.
+
+    >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
+    '70.59 ± 1.26'
+    """
+    find_table(table)
+    for number in _numbers():
+        if (
+            (number.table, number.row, number.stream) == (table, row, stream)
+            and (number.scenario, number.metric, number.point) == (scenario, metric, point)
+            and number.buffer in (buffer, None)
+        ):
+            return number
+    return None
+
+
+@lru_cache
+def _tables() -> dict[str, PublishedTable]:
+    text = resources.files(__package__).joinpath("tables.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    return {
+        name: PublishedTable(
+            name=name,
+            paper=content["paper"],
+            title=table["title"],
+            label=table["label"],
+            trials=table.get("trials"),
+            notes=tuple(_note(note) for note in table.get("notes", [])),
+        )
+        for name, table in content["tables"].items()
+    }
+
+
+def _note(note: dict[str, Any]) -> _Note:
+    where = {
+        name: tuple(str(value) for value in (allowed if isinstance(allowed, list) else [allowed]))
+        for name, allowed in note.get("where", {}).items()
+    }
+    return _Note(note["text"], where)
+
+
+@lru_cache
+def _numbers() -> tuple[Published, ...]:
+    text = resources.files(__package__).joinpath("gplasc.csv").read_text(encoding="utf-8")
+    found = []
+    for line in csv.DictReader(text.splitlines()):
+        table = _tables()[line["table"]]
+        found.append(
+            Published(
+                paper=table.paper,
+                table=table.name,
+                label=table.label,
+                row=line["row"],
+                printed=line["printed"],
+                stream=line["stream"],
+                buffer=int(line["buffer"]) if line["buffer"] else None,
+                scenario=line["scenario"] or None,
+                metric=line["metric"],
+                point=line["point"] or None,
+                mean=float(line["mean"]),
+                std=float(line["std"]) if line["std"] else None,
+                trials=table.trials,
+                bold=line["bold"] == "1",
+                notes=tuple(note.text for note in table.notes if note.holds(line)),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,152 @@
+"""What a run would cost: steps, parameters, memory, disk, and the time from a few measured steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gplasc._io.display import duration
+from gplasc.learning import Learner
+from gplasc.learning.learner import evaluation_samples
+from gplasc.learning.pool import order_batches
+from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
+from gplasc.runs.build import build_learner
+from gplasc.runs.execute import check_device, open_learned_stream
+from gplasc.runs.spec import Resolved
+from gplasc.streams import Stream
+
+_MEASURED = 3
+_SHARE = 8  # samples of the first, short step
+_LONG = 1.0  # seconds of a step from which on the short one must do
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run would cost: seconds in all, images that training visits, and the details for people."""
+
+    seconds: float
+    images: int
+    details: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<11}{text}" for name, text in self.details.items())
+
+
+def estimate_cost(
+    resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
+) -> str:
+    """Say for people what a run would cost, see `measure_cost`."""
+    return str(measure_cost(resolved, data_dir=data_dir, device=device))
+
+
+def measure_cost(
+    resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
+) -> Cost:
+    """Take a few steps of the first two tasks and extrapolate; nothing is written.
+
+    Where a step of a whole batch would take longer than a second, a step of a few samples is extrapolated too.
+
+    The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
+    """
+    config = resolved.config
+    device = check_device(device)
+    stream, encoder = open_learned_stream(resolved, data_dir, device=device)
+    learner = build_learner(config, stream, encoder=encoder, device=device)
+    ctx = learner.ctx
+    tasks = list(range(len(stream)))
+    sizes = [len(task.train) for task in stream]
+    pools = pool_sizes(config, learner.method.pool, sizes)
+    trains = learner.method.trains
+    steps = [trains * count for count in steps_per_task(config, learner.method.pool, sizes)]
+    images = [trains * size * epochs_of(config.train, index) for index, size in enumerate(pools)]
+
+    first = _seconds_per_step(learner, stream, 0) if trains else 0.0
+    later = first
+    if len(tasks) > 1 and trains:
+        if learner.needs_previous:
+            ctx.keep_previous()
+        later = _seconds_per_step(learner, stream, 1)
+    training = first * steps[0] + later * sum(steps[1:])
+
+    start = time.perf_counter()
+    rows = stream[0].train.take(torch.arange(min(256 if first < _LONG else 16, len(stream[0].train))))
+    ctx.features(rows)
+    forward = (time.perf_counter() - start) / len(rows)
+    looks = sum(
+        size * (config.probe.views if config.probe.mode == "cached" else config.probe.epochs)
+        for size in pools
+        if trains and not ctx.network.classifier
+    )
+    tested = sum(len(evaluation_samples(stream[i], config)) for after in tasks for i in range(after + 1))
+
+    parameters = sum(p.numel() for p in ctx.modules.parameters())
+    weights = sum(v.numel() * v.element_size() for v in ctx.network.state_dict().values())
+    copies = 2 + learner.needs_previous  # weights, momentum, previous model
+    image_bytes = config.buffer * (torch.Size(stream.image_shape).numel() + 8)
+    checkpoint = weights * copies + image_bytes
+    seconds = training + forward * (looks + tested)
+    details = {
+        "run": f"{config.title} on {config.stream}, scale {config.scale} ({config.run_id})",
+        "tasks": f"{len(tasks)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
+        "steps": f"{sum(steps):,} ({steps[0]:,} in the first task), {sum(images):,} images",
+        "parameters": f"{parameters:,}",
+        "memory": f"{(weights * (copies + 1) + image_bytes) / 1e6:,.0f} MB for weights and buffer, without activations",
+        "disk": f"{(2 * checkpoint + weights) / 1e6:,.0f} MB",
+        "step": f"{first * 1e3:,.0f} ms in the first task, {later * 1e3:,.0f} ms afterwards (measured)",
+        "time": f"{duration(seconds)} in all: {duration(training)} training, "
+        f"{duration(forward * looks)} probe features, {duration(forward * tested)} evaluation",
+    }
+    return Cost(seconds, sum(images), details)
+
+
+@contextmanager
+def torch_threads(number: int | None) -> Iterator[None]:
+    """Give torch another number of threads for a while; None leaves it as it is.
+
+    >>> before = torch.get_num_threads()
+    >>> with torch_threads(1):
+    ...     torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if number is None else number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _seconds_per_step(learner: Learner, stream: Stream, task: int) -> float:
+    learner.position.task = task
+    learner.enter(stream[task], past=stream[:task])
+    for component in learner.components:
+        component.begin_task(learner.ctx)
+    learner.ctx.modules.train()
+    size = learner.config.train.batch
+    order = order_batches(learner.ctx.pool, "current", size, learner.ctx.random["order"])
+    rows = order[0]
+    short = rows[:_SHARE]
+    _seconds_of(learner, short, 1)  # the first step pays for allocations
+    expected = _seconds_of(learner, short, 1) * len(rows) / len(short)
+    if expected > _LONG:
+        return expected
+    _seconds_of(learner, rows, 1)
+    return _seconds_of(learner, rows, _MEASURED)
+
+
+def _seconds_of(learner: Learner, rows: Tensor, steps: int) -> float:
+    """Return the mean time of steps with these rows of the pool."""
+    batch = learner.ctx.pool.take(rows)
+    start = time.perf_counter()
+    for _ in range(steps):
+        terms = learner.step(batch)
+    float(next(iter(terms.values())))  # wait for the device
+    return (time.perf_counter() - start) / steps

@@ -1,0 +1,92 @@
+"""What a user may give as an encoder, and how a run is identified by it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from gplasc.errors import UserError
+from gplasc.learning.digest import digest
+from gplasc.models import Encoder, EncoderBuilder, ForeignEncoder, as_encoder, list_encoders, load_encoder
+from gplasc.settings.components import reference_digest
+from gplasc.settings.parse import nearest
+from gplasc.settings.types import OBJECT
+
+
+@dataclass(frozen=True)
+class EncoderChoice:
+    """An encoder by its name in the settings; the module itself if it was passed as an object."""
+
+    name: str
+    encoder: Encoder | None
+    identity: str
+    """Digest of the source, and of the weights of an object; empty for a built-in encoder."""
+
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that follow: the name, and encoder_lr 0 for an object without trainable parameters."""
+        found: dict[str, Any] = {"model.encoder": self.name}
+        if (
+            self.name.startswith(OBJECT)
+            and self.encoder is not None
+            and not {"encoder_lr", "model.encoder_lr"} & set(given)
+        ):
+            trainable = any(parameter.requires_grad for parameter in self.encoder.parameters())
+            found["model.encoder_lr"] = 1.0 if trainable else 0.0
+        return found
+
+    def built(self) -> EncoderChoice:
+        """Return the same choice with the encoder, if it is not a built-in one."""
+        if self.encoder is not None or ":" not in self.name:
+            return self
+        return replace(self, encoder=load_encoder(self.name))
+
+
+def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
+    """Find out what a user means by an encoder.
+
+    Args:
+        value: A name, ``FILE.py:function``, ``package.module:function``, a module, or a function that builds one.
+
+    Raises:
+        UserError: If there is no such encoder, or it cannot be used as one.
+    """
+    if isinstance(value, str):
+        return EncoderChoice(value, None, encoder_identity(value))
+    encoder = as_encoder(copy.deepcopy(value) if isinstance(value, nn.Module) else value)
+    inner = encoder.module if isinstance(encoder, ForeignEncoder) else encoder
+    title = type(inner).__name__
+    try:
+        source = inspect.getsource(type(inner))
+    except (OSError, TypeError):  # defined in an interactive session
+        source = title
+    facts = f"{source}{encoder.image_size}{_normalization(encoder)}"
+    facts_digest, weights = hashlib.sha256(facts.encode()).hexdigest(), digest(encoder.state_dict())
+    return EncoderChoice(f"{OBJECT}{title}", encoder, f"{weights[:32]}{facts_digest[:32]}")
+
+
+def encoder_identity(name: str) -> str:
+    """Return the digest of the source of an encoder by name; empty for a built-in one and for an object.
+
+    Raises:
+        UserError: If there is no such encoder.
+    """
+    if name.startswith(OBJECT) or name in list_encoders():
+        return ""
+    if ":" in name:
+        return reference_digest(name, "encoder")
+    raise UserError(
+        f"there is no encoder '{name}'; {nearest(name, list_encoders())} "
+        "(your own: FILE.py:function or package.module:function)"
+    )
+
+
+def _normalization(encoder: Encoder) -> str:
+    if not isinstance(encoder, ForeignEncoder):
+        return ""
+    return f"{encoder.mean.flatten().tolist()}{encoder.std.flatten().tolist()}"

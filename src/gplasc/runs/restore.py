@@ -1,0 +1,95 @@
+"""From a finished run's folder back to its network and stream, for a look at what was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from gplasc.errors import UserError
+from gplasc.learning import Learner
+from gplasc.learning.digest import digest
+from gplasc.learning.learner import evaluation_samples
+from gplasc.models import Network
+from gplasc.results.record import read_record
+from gplasc.runs.build import build_learner
+from gplasc.runs.execute import check_device, open_learned_stream
+from gplasc.runs.spec import Resolved
+from gplasc.runs.workspace import WEIGHTS
+from gplasc.settings.types import Config
+from gplasc.streams import Samples, Stream, Task
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A finished run: its record, its stream and its network, in evaluation mode."""
+
+    record: dict[str, Any]
+    config: Config
+    stream: Stream
+    learner: Learner
+
+    @property
+    def network(self) -> Network:
+        """Encoder and heads as they were after the last task."""
+        return self.learner.ctx.network
+
+    def evaluation_samples(self, task: Task) -> Samples:
+        """Return the split of a task that the run was evaluated on."""
+        return evaluation_samples(task, self.config)
+
+    def features(self, samples: Samples) -> Tensor:
+        """Return the encoder's raw features of the samples, (N, D) float32 on the CPU."""
+        return self.learner.ctx.features(samples).cpu()
+
+
+def restore(
+    folder: Path,
+    *,
+    data_dir: str | Path | None = None,
+    stream: Stream | None = None,
+    device: str | None = None,
+) -> Restored:
+    """Load the network of a finished run, checked bit for bit against its record, and open its stream.
+
+    ``stream``: the stream itself where it has no name that can be opened.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    record = read_record(folder)
+    if record is None:
+        raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
+    config = Config(**record["settings"])
+    path = folder / WEIGHTS
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
+    device = check_device(device)
+    resolved = Resolved(config=config, sources=record["sources"])
+    stream, encoder = open_learned_stream(resolved, data_dir, stream=stream, device=device)
+    learner = build_learner(config, stream, encoder=encoder, device=device)
+    modules = learner.ctx.modules
+    # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.
+    own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
+    wanted = {name for name, value in modules.state_dict().items() if isinstance(value, Tensor)}
+    if set(own) != wanted:
+        raise UserError(
+            f"the weights {path} do not belong to the settings of its record; run it again with --restart"
+        )
+    modules.load_state_dict(own, strict=False)
+    predictor = {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
+    if digest(modules.state_dict()) != record["weights_sha256"] or digest(predictor) != record.get(
+        "predictor_sha256"
+    ):
+        raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
+    modules.eval()
+    ctx = learner.ctx
+    ctx.classes_per_task = list(stream.classes_per_task)
+    ctx.predictor = learner.new_predictor()
+    ctx.predictor.load_state_dict(predictor)
+    ctx.predictor.eval()
+    return Restored(record, config, stream, learner)

@@ -1,0 +1,63 @@
+"""Runs and settings as tables for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gplasc._io.display import duration
+from gplasc._io.table import Column, Marked, Table
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.methods import find_method
+from gplasc.plugins import find_plugin
+from gplasc.runs.spec import Resolved
+from gplasc.streams.augment import DEVIATIONS
+
+
+def print_run(record: dict[str, Any], folder: Path) -> None:
+    """Print a run's accuracies: a matrix row per task learned, and the metrics of both scenarios."""
+    for scenario, title in SCENARIOS.items():
+        _matrix(record, scenario, title).print()
+    metrics = record["metrics"]
+    rows = [
+        [name.replace("_", " "), *(f"{metrics[scenario][name]:.2f}" for scenario in SCENARIOS)]
+        for name in metrics["class_il"]
+    ]
+    notes = [f"{record['steps']} steps in {duration(record['seconds'])}; saved in {folder}"]
+    Table("metrics", ["", *SCENARIOS.values()], rows, notes=notes).print()
+
+
+def print_settings(resolved: Resolved) -> None:
+    """Print every setting with its value and source, and the deviations of method, plug-ins and augmentation."""
+    config = resolved.config
+    rows: list[list[str | Marked]] = []
+    for name, value in config.flat().items():
+        source = resolved.sources[name]
+        texts = (name, str(value), source)
+        rows.append([Marked(text, "muted") for text in texts] if source == "default" else list(texts))
+    columns = [Column(name, "left") for name in ("setting", "value", "from")]
+    Table(f"{config.title} on {config.stream}, scale {config.scale}", columns, rows).print()
+    deviations = {
+        config.method: find_method(config.method).DEVIATIONS,
+        **{name: find_plugin(name).DEVIATIONS for name in config.plugins},
+        "augmentation": DEVIATIONS,
+    }
+    for name, sentences in deviations.items():
+        if sentences:
+            print(f"\n{name}: deviations from the paper or the official code")
+            for sentence in sentences:
+                print(f"  - {sentence}")
+
+
+def _matrix(record: dict[str, Any], scenario: str, title: str) -> Table:
+    matrix = record["matrix"][scenario]
+    rows: list[list[str | Marked]] = []
+    for number, row in enumerate(matrix):
+        seen = [value for value in row if value is not None]
+        cells = ["" if value is None else f"{value:.2f}" for value in row]
+        rows.append([str(number + 1), *cells, Marked(f"{sum(seen) / len(seen):.2f}", "best")])
+    return Table(
+        f"{record['title']} on {record['stream']['name']}: {title} accuracy, percent",
+        [Column("after task", "right"), *(f"task {number + 1}" for number in range(len(matrix))), "mean"],
+        rows,
+    )

@@ -1,0 +1,231 @@
+"""From the few things a user says to the complete settings of a run, with the source of each value."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from gplasc.errors import UserError
+from gplasc.methods import find_method
+from gplasc.plugins import find_plugin
+from gplasc.runs.encoder import encoder_identity
+from gplasc.settings.components import is_file, section_names, source_digest
+from gplasc.settings.parse import nearest
+from gplasc.settings.presets import matching_rules
+from gplasc.settings.types import Config, Data, Model, Probe, Scale, Settings, Train
+from gplasc.streams import Stream, fingerprint
+
+_SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
+"""What others call a setting, for the hint after a wrong name."""
+
+
+class Resolved(Settings):
+    """A complete configuration and where each of its values comes from."""
+
+    config: Config
+    sources: dict[str, str]
+
+
+def resolve(
+    stream: str,
+    method: str,
+    plugins: Iterable[str] = (),
+    *,
+    buffer: int | None = None,
+    seed: int = 0,
+    scale: Scale = "paper",
+    settings: Mapping[str, Any] | None = None,
+) -> Resolved:
+    """Build the complete settings of a run.
+
+    Later ones win: the defaults beside the code, the presets of the scale for this stream, method and buffer, then
+    ``settings``.
+
+    Args:
+        stream: Name of a stream.
+        method: Name of a method, or the path of a Python file with one.
+        plugins: Names of plug-ins, or paths of Python files with one each.
+        buffer: Samples that the memory holds; default: that of the preset.
+        seed: Seed of every random choice.
+        scale: Which presets hold.
+        settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
+
+    Raises:
+        UserError: If a name or a value is not allowed.
+    """
+    plugins = _check_names(stream, method, plugins, scale)
+    names = section_names(method, plugins)
+    kinds = [find_method(method).Settings, *(find_plugin(name).Settings for name in plugins)]
+    owners = dict(zip(names, kinds, strict=True))
+    sections: dict[str, type[Settings]] = {
+        "data": Data,
+        "model": Model,
+        "train": Train,
+        "probe": Probe,
+        **owners,
+    }
+    known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields}
+
+    values: dict[str, Any] = {}
+    sources = {
+        name: "given" for name, given in (("buffer", buffer), ("seed", seed or None)) if given is not None
+    }
+    if buffer is not None:
+        values["buffer"] = buffer
+    given = {_full_name(name, known): value for name, value in (settings or {}).items()}
+    frozen = given.get("model.encoder_lr") == 0 or stream.startswith("features:")
+    for rule in matching_rules(
+        scale, stream=stream, method=method, plugins=plugins, buffer=buffer, frozen=frozen
+    ):
+        for name, value in rule.set.items():
+            # A rule may speak of a plug-in or an option that this run does not have.
+            if name in known or (name == "buffer" and buffer is None):
+                values[name], sources[name] = value, rule.source
+    for name, value in given.items():
+        values[name], sources[name] = value, "given"
+
+    tree: dict[str, Any] = {
+        "stream": stream,
+        "method": method,
+        "plugins": plugins,
+        "seed": seed,
+        "scale": scale,
+        "identity": {name: source_digest(name) for name in (method, *plugins) if is_file(name)},
+    }
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        if section:
+            groups.setdefault(section, {})[key] = value
+        else:
+            tree[key] = value
+    for section, kind in sections.items():
+        group = _validated(kind, groups.get(section, {}), f"{section}.")
+        if section in owners:
+            tree.setdefault("options", {})[section] = group.model_dump(mode="json")
+        else:
+            tree[section] = group
+    config = _validated(Config, tree, "")
+    _check_values(config)
+    if source := encoder_identity(config.model.encoder):
+        config = config.model_copy(update={"identity": {**config.identity, "encoder": source}})
+    sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
+    return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+
+
+def identify(
+    resolved: Resolved, *, data_dir: str | Path | None = None, stream: Stream | None = None
+) -> Resolved:
+    """Add the digest of the data to the settings, so that the run id covers it.
+
+    Args:
+        resolved: The settings.
+        data_dir: Where data sets are.
+        stream: The stream itself where it has no name that can be opened.
+
+    Raises:
+        UserError: If the data is missing or cannot be read.
+    """
+    found = fingerprint(resolved.config.stream if stream is None else stream, data_dir=data_dir)
+    return with_identity(resolved, "data", found)
+
+
+def identify_all(runs: Iterable[Resolved], *, data_dir: str | Path | None = None) -> list[Resolved]:
+    """Like `identify` for many runs, looking at each stream once.
+
+    Settings whose data is missing are returned as they are; their run will say so.
+    """
+    digests: dict[str, str | None] = {}
+    found = []
+    for run in runs:
+        name = run.config.stream
+        if name not in digests:
+            try:
+                digests[name] = fingerprint(name, data_dir=data_dir)
+            except UserError:
+                digests[name] = None
+        digest = digests[name]
+        found.append(run if digest is None else with_identity(run, "data", digest))
+    return found
+
+
+def with_identity(resolved: Resolved, name: str, digest: str) -> Resolved:
+    """Add the digest of something that the settings only name."""
+    identity = {**resolved.config.identity, name: digest}
+    return resolved.model_copy(update={"config": resolved.config.model_copy(update={"identity": identity})})
+
+
+def _check_names(stream: str, method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:
+    if not isinstance(stream, str):
+        raise UserError(f"stream is {stream!r}; give a name (see `gplasc list`), folder:PATH or npz:PATH")
+    if not isinstance(method, str):
+        raise UserError(f"method is {method!r}; give a name (see `gplasc list`) or the path of a Python file")
+    if isinstance(plugins, str):
+        plugins = (plugins,)
+    if not isinstance(plugins, Iterable):
+        raise UserError(f"plugins is {plugins!r}; give a list of names such as ['gplasc'], or leave it out")
+    plugins = tuple(plugins)
+    for name in plugins:
+        if not isinstance(name, str):
+            raise UserError(f"the plug-in {name!r} is not a name; give a name or the path of a Python file")
+        if plugins.count(name) > 1:
+            raise UserError(f"the plug-in '{name}' is named twice; name it once")
+    if scale not in get_args(Scale):
+        raise UserError(f"scale is {scale!r}; allowed: {', '.join(get_args(Scale))}")
+    return plugins
+
+
+def _check_values(config: Config) -> None:
+    if config.data.evaluate_on == "validation" and config.data.validation == 0:
+        raise UserError("data.evaluate_on is 'validation' but data.validation is 0; give a share such as 0.1")
+    if config.train.schedule == "multistep" and not config.train.milestones:
+        raise UserError(
+            "train.schedule is 'multistep' but train.milestones is empty; give epochs such as train.milestones=[35,45]"
+        )
+    if config.train.batch < 2 and find_method(config.method).pool == "split":
+        raise UserError(
+            f"train.batch is {config.train.batch}, but a batch of {config.title} holds samples of the task and "
+            "of the memory; give 2 or more"
+        )
+
+
+def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = prefix + ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "missing":
+            raise UserError(
+                f"the setting {name} has no default; give it a value with --set {name}=VALUE"
+            ) from None
+        message = problem["msg"][0].lower() + problem["msg"][1:]
+        given = reprlib.repr(problem["input"])
+        raise UserError(f"the setting {name} was given as {given}: {message}") from None
+
+
+def _full_name(name: str, known: set[str]) -> str:
+    if name in known:
+        return name
+    matches = sorted(full for full in known if full.rpartition(".")[2] == name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UserError(f"the setting '{name}' could be {' or '.join(matches)}; write the full name")
+    section, dot, last = name.rpartition(".")
+    usual = f"{section}{dot}{_SYNONYMS.get(last, last)}"
+    if usual != name:
+        raise UserError(f"there is no setting '{name}' here; did you mean '{_full_name(usual, known)}'?")
+    if name in ("stream", "method", "plugins", "buffer", "seed", "scale"):
+        option = name.removesuffix("s") if name == "plugins" else name
+        raise UserError(
+            f"'{name}' is not among the settings by name; give it as --{option}, or {name}= in Python"
+        )
+    hint = nearest(name, known if "." in name else {full.rpartition(".")[2] for full in known} | known)
+    if hint.startswith("allowed"):
+        hint = "see `gplasc show` for those there are"
+    raise UserError(f"there is no setting '{name}' here; {hint}")

@@ -1,0 +1,1 @@
+"""Frozen typed settings, presets as data, and parsing."""

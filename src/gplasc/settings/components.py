@@ -1,0 +1,214 @@
+"""Finding methods and plug-ins: built-in ones by name, a user's own by the path of a file."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from gplasc.errors import UserError
+from gplasc.settings.parse import nearest
+
+Kind = TypeVar("Kind")
+_RESERVED = ("data", "model", "train", "probe")
+_HELPERS = ("base",)
+_copies: dict[Path, Path] = {}
+
+
+def list_methods() -> dict[str, str]:
+    """Return the built-in methods by name, with one line about each; imports none of them."""
+    return dict(_list("methods"))
+
+
+def list_plugins() -> dict[str, str]:
+    """Return the built-in plug-ins by name, with one line about each; imports none of them."""
+    return dict(_list("plugins"))
+
+
+def is_file(name: str) -> bool:
+    """Tell whether a component is given by the path of a user's file."""
+    return name.endswith(".py")
+
+
+def is_plugin(name: str) -> bool:
+    """Tell whether a name, or the classes that a user's file defines, belong to a plug-in."""
+    if not is_file(name):
+        return name in _list("plugins")
+    try:
+        tree = ast.parse(_read_source(Path(name)))
+    except SyntaxError:  # importing it will say more
+        return False
+    bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    return any(base.partition("[")[0].rpartition(".")[2] == "Plugin" for base in bases)
+
+
+def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
+    """Return the class of a component.
+
+    Args:
+        name: The name of a module of ``package``, or the path of a Python file.
+        package: ``"methods"`` or ``"plugins"``.
+        base: The class that it must be derived from.
+
+    Raises:
+        UserError: If there is no such component, or its file cannot be imported.
+    """
+    noun = {"methods": "method", "plugins": "plug-in"}[package]
+    if is_file(name):
+        return _find_class(_load_file(Path(name), noun), base)
+    known = _list(package)
+    if name not in known:
+        raise UserError(
+            f"there is no {noun} '{name}'; {nearest(name, known)} (your own: the path of a .py file)"
+        )
+    return _find_class(importlib.import_module(f"gplasc.{package}.{_module(name)}"), base)
+
+
+def find_object(reference: str, noun: str) -> object:
+    """Return what ``FILE.py:NAME`` or ``package.module:NAME`` names.
+
+    Args:
+        reference: The file or the module, and the name in it.
+        noun: What it is, for messages.
+
+    Raises:
+        UserError: If it cannot be imported, or has no such name.
+    """
+    place, name = _split(reference, noun)
+    if is_file(place):
+        module = _load_file(Path(place), noun)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
+            raise UserError(
+                f"the {noun} module {place} cannot be imported: {type(error).__name__}: {error}"
+            ) from error
+    if not hasattr(module, name):
+        raise UserError(f"{place} has no '{name}'; {nearest(name, _public(module))}")
+    found: object = getattr(module, name)
+    return found
+
+
+def reference_digest(reference: str, noun: str) -> str:
+    """Return the SHA-256 of the source that ``FILE.py:NAME`` or ``package.module:NAME`` stands in, and of NAME."""
+    place, name = _split(reference, noun)
+    path = Path(place)
+    if not is_file(place):
+        try:
+            spec = importlib.util.find_spec(place)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or spec.origin is None:
+            raise UserError(
+                f"the {noun} module {place} is not installed; write FILE.py:function or package.module:function"
+            )
+        path = Path(spec.origin)
+    return hashlib.sha256(f"{name}\0{_read_source(path)}".encode()).hexdigest()
+
+
+def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
+    """Return under which name the settings of the method and of each plug-in stand.
+
+    It is the component's name, or the name of its file; an underscore is added where that name is taken already.
+
+    >>> section_names("co2l", ("gplasc",)), section_names("./train.py", ("x/a+b.py", "y/a+b.py"))
+    (['co2l', 'gplasc'], ['train_', 'a+b', 'a+b_'])
+    """
+    names: list[str] = []
+    for component in (method, *plugins):
+        name = Path(component).stem if is_file(component) else component
+        while name in _RESERVED or name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def source_digest(path: str | Path) -> str:
+    """Return the SHA-256 of a source file."""
+    return hashlib.sha256(_read_source(Path(path)).encode()).hexdigest()
+
+
+def _split(reference: str, noun: str) -> tuple[str, str]:
+    place, colon, name = reference.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise UserError(
+            f"the {noun} '{reference}' is no reference; write FILE.py:function or package.module:function"
+        )
+    return place, name
+
+
+def _public(module: ModuleType) -> list[str]:
+    return [name for name in vars(module) if not name.startswith("_")]
+
+
+def read_from_copies(copies: Mapping[str, Path]) -> None:
+    """Read users' files from copies, on a machine that does not have the originals.
+
+    Args:
+        copies: The copy of each file, by the path that settings name.
+    """
+    _copies.update({Path(name): copy for name, copy in copies.items()})
+
+
+def _read_source(path: Path) -> str:
+    try:
+        return _copies.get(path, path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the file {path} cannot be read ({error}); give the path of a Python file") from None
+
+
+@lru_cache
+def _list(package: str) -> dict[str, str]:
+    folder = Path(__file__).parent.parent / package
+    found = {}
+    for module in pkgutil.iter_modules([str(folder)]):
+        if module.name not in _HELPERS:
+            text = (folder / f"{module.name}.py").read_text(encoding="utf-8")
+            found[module.name.replace("_", "-")] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[
+                0
+            ]
+    return found
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _find_class(module: ModuleType, base: type[Kind]) -> type[Kind]:
+    own = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    ]
+    if len(own) != 1:
+        raise UserError(
+            f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
+        )
+    return own[0]
+
+
+def _load_file(path: Path, noun: str) -> ModuleType:
+    # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
+    name = f"gplasc_user_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+    source = _copies.get(path, path)
+    spec = importlib.util.spec_from_file_location(name, source)
+    if spec is None or spec.loader is None or not source.is_file():
+        raise UserError(f"the {noun} file {path} does not exist; give the path of a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"the {noun} file {path} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    return module

@@ -1,0 +1,162 @@
+"""Settings of a run: frozen, typed, read from TOML, named by their hash.
+
+A `Config` is complete: every number that decides the result stands in it. `resolve` builds one from the few things a
+user says, the presets (data files, see `gplasc.settings.presets`) and the defaults that stand next to the code, and
+remembers where each value comes from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gplasc.settings.parse import flatten
+
+Scale = Literal["paper", "cpu", "smoke"]
+OBJECT = "object:"
+"""The name of an encoder that was passed as an object begins with this."""
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and an unknown name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Data(Settings):
+    """Which part of the stream is used, and how images are augmented."""
+
+    classes_per_task: int | tuple[int, ...] | None = None
+    class_order_seed: int | None = None
+    images_per_class: int | None = Field(None, gt=0)
+    test_images_per_class: int | None = Field(None, gt=0)
+    image_size: int | None = Field(None, gt=0)
+    validation: float = Field(0.0, ge=0, lt=1)
+    skip_corrupt: bool = False
+    evaluate_on: Literal["test", "validation"] = "test"
+    crop_scale: float = Field(0.2, gt=0, le=1)
+    flip: float = Field(0.5, ge=0, le=1)
+    jitter: float = Field(1.0, ge=0)
+    padding: int = Field(4, ge=0)
+
+
+class Model(Settings):
+    """The network."""
+
+    encoder: str = Field(
+        "resnet18",
+        description="a name, FILE.py:function or package.module:function; object:NAME is a module that was passed",
+    )
+    encoder_lr: float = Field(
+        1.0,
+        ge=0,
+        description="factor of the learning rate of the encoder; 0: frozen, features are computed once",
+    )
+    feature_views: int = Field(
+        4, ge=0, description="augmented views of each training image that a frozen encoder computes"
+    )
+    width: int = Field(64, gt=0)
+    features: Literal["relu", "signed"] = "relu"
+    initialization: Literal["kaiming", "pytorch"] = Field(
+        "kaiming",
+        description="of the encoder's convolutions: Kaiming normal by fan-out, or PyTorch's default",
+    )
+    projection_hidden: int = Field(512, gt=0)
+    projection_dim: int = Field(128, gt=0)
+
+
+class Train(Settings):
+    """Stage 1: the representation (or, for the replay family, everything)."""
+
+    epochs: int = Field(100, gt=0)
+    first_epochs: int | None = Field(None, gt=0, description="epochs of the first task; default: epochs")
+    batch: int = Field(256, gt=0)
+    lr: float = Field(0.5, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(1e-4, ge=0)
+    schedule: Literal["cosine", "multistep", "constant"] = "cosine"
+    lr_decay: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="cosine ends at lr * lr_decay ** 3; multistep multiplies by lr_decay at each milestone",
+    )
+    milestones: tuple[int, ...] = Field((), description="multistep: numbers of epochs after which lr decays")
+    warmup_epochs: int = Field(10, ge=0)
+    warmup_from: float = Field(0.01, ge=0)
+    warmup_target: Literal["task", "epochs"] = Field(
+        "task",
+        description="whose schedule gives the learning rate at the end of the warm-up: that of the task itself, or, "
+        "also in the first task, one of train.epochs epochs",
+    )
+    keep_optimizer: bool = True
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+
+
+class Probe(Settings):
+    """Stage 2: a linear classifier on the frozen encoder."""
+
+    mode: Literal["cached", "published"] = "cached"
+    views: int = Field(8, gt=0, description="augmented views of each image that the cached mode computes")
+    epochs: int = Field(100, gt=0)
+    batch: int = Field(256, gt=0)
+    lr: float = Field(0.5, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    milestones: tuple[int, ...] = (60, 75, 90)
+    decay: float = Field(0.2, gt=0, le=1)
+
+
+class Config(Settings):
+    """Everything that decides a run's result."""
+
+    stream: str
+    method: str
+    plugins: tuple[str, ...] = ()
+    buffer: int = Field(200, ge=0)
+    seed: int = Field(0, ge=0)
+    scale: Scale = "paper"
+    data: Data = Data()
+    model: Model = Model()
+    train: Train = Train()
+    probe: Probe = Probe()
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """The settings of the method, then of the plug-ins, in this order; see `components.section_names`."""
+    identity: dict[str, str] = Field(default_factory=dict)
+    """Digests of what the settings only name: a user's source files, and the data."""
+
+    @property
+    def run_id(self) -> str:
+        """Twelve hexadecimal digits that name these settings."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def title(self) -> str:
+        """The method with its plug-ins, as people write it.
+
+        >>> Config(stream="seq-digits", method="co2l", plugins=("gplasc",)).title
+        'co2l+gplasc'
+        """
+        return "+".join((Path(self.method).stem, *self.plugins))
+
+    def flat(self) -> dict[str, Any]:
+        """Return every setting under its dotted name; a method's options stand under the method's name."""
+        settings = self.model_dump(mode="json")
+        del settings["identity"]
+        return flatten(settings)
+
+    def to_toml(self) -> str:
+        """Return the settings as TOML, to be read again by `read_toml`."""
+        import tomli_w
+
+        tree: dict[str, Any] = {}
+        for name, value in self.flat().items():
+            if value is None:
+                continue
+            section, _, key = name.rpartition(".")
+            (tree.setdefault(section, {}) if section else tree)[key] = value
+        return tomli_w.dumps(tree)

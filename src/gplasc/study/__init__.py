@@ -1,0 +1,1 @@
+"""Many runs: planning, computing, and tabulating them."""

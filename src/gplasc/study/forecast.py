@@ -1,0 +1,158 @@
+"""How long a sweep will take: from records of similar runs, else from a few measured steps."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gplasc._io.display import duration
+from gplasc.errors import UserError
+from gplasc.planning import find_device, plan_run
+from gplasc.results.aggregate import load_records
+from gplasc.runs.cost import measure_cost, torch_threads
+from gplasc.settings.types import Config
+from gplasc.study.cell import Job
+from gplasc.study.compute import unique
+
+_BUDGET = 4.0  # seconds after which no further kind of run is measured
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many runs there are, in which state, and how long the rest takes one after the other."""
+
+    total: int
+    complete: int
+    cut_off: int
+    seconds: float
+    sources: Counter[str]
+    """How many of the remaining runs were estimated in which way."""
+    problems: tuple[str, ...]
+
+    @property
+    def remaining(self) -> int:
+        """Runs that are not complete."""
+        return self.total - self.complete
+
+    def text(self, workers: int) -> str:
+        """Return the forecast in sentences, the time also for so many workers."""
+        lines = [
+            f"{self.total} runs, {self.complete} complete, {self.cut_off} cut off (they continue), "
+            f"{self.remaining - self.cut_off} to begin"
+        ]
+        known = sum(self.sources.values())
+        if known:
+            several = (
+                f", about {duration(self.seconds / workers)} with {workers} workers" if workers > 1 else ""
+            )
+            lines.append(
+                f"time for {known} of the {self.remaining} left: about {duration(self.seconds)}{several}"
+            )
+            lines += [f"  {count} {source}" for source, count in self.sources.items()]
+        if known < self.remaining:
+            lines.append(f"time for the other {self.remaining - known}: unknown")
+        return "\n".join([*lines, *self.problems])
+
+
+def forecast(jobs: Sequence[Job], *, threads: int | None = None, budget: float = _BUDGET) -> Forecast:
+    """Estimate what is left of the jobs; a run that was cut off counts whole.
+
+    Args:
+        jobs: The runs.
+        threads: Threads of torch that each run will have; default: those of this process.
+        budget: Seconds after which no further kind of run is measured.
+    """
+    jobs = unique(jobs)
+    complete = [job for job in jobs if (job.folder / "record.json").exists()]
+    left = [job for job in jobs if job not in complete]
+    cut_off = _cut_off(left)
+    known = _from_records({job.out for job in jobs if job.out.exists()})
+    seconds = 0.0
+    sources: Counter[str] = Counter()
+    problems: list[str] = []
+    measured: dict[tuple[object, ...], list[float]] = {}
+    unmeasured: list[Job] = []
+    start = time.monotonic()
+    for kind, same in _by_kind(left).items():
+        if kind in known:
+            seconds += known[kind] * len(same)
+            sources["as long as complete runs of the same kind"] += len(same)
+        elif time.monotonic() - start < budget:
+            job = same[0]
+            try:
+                with torch_threads(threads):
+                    cost = measure_cost(job.resolved, data_dir=job.data_dir, device=job.device)
+            except UserError as error:
+                problems.append(str(error))
+                unmeasured += same
+                continue
+            seconds += cost.seconds * len(same)
+            measured.setdefault(_family(job.resolved.config), []).append(cost.seconds)
+            sources["from a few measured steps"] += len(same)
+        else:
+            unmeasured += same
+    for job in unmeasured:
+        similar = measured.get(_family(job.resolved.config))
+        if similar:
+            seconds += sum(similar) / len(similar)
+            sources["as long as other methods measured on the same stream"] += 1
+    said = tuple(f"could not be measured: {problem}" for problem in dict.fromkeys(problems))
+    return Forecast(len(jobs), len(complete), cut_off, seconds, sources, said)
+
+
+def forecast_on(jobs: Sequence[Job], device: str) -> Forecast:
+    """Plan what is left of the jobs on a device that is not at hand; a run that was cut off counts whole.
+
+    Raises:
+        UserError: If there is no measured time on this device, or the size of a stream is not known.
+    """
+    jobs = unique(jobs)
+    left = [job for job in jobs if not (job.folder / "record.json").exists()]
+    seconds = sum(plan_run(same[0].resolved).seconds(device) * len(same) for same in _by_kind(left).values())
+    sources = Counter(
+        {f"from image passes counted here and measured times on {find_device(device).name}": len(left)}
+    )
+    return Forecast(len(jobs), len(jobs) - len(left), _cut_off(left), seconds, sources, ())
+
+
+def _cut_off(left: Iterable[Job]) -> int:
+    return sum(any(job.folder.glob("checkpoint-*.pt")) for job in left)
+
+
+def _kind(config: Config) -> tuple[object, ...]:
+    """What runs of about the same duration have in common."""
+    return (
+        config.stream,
+        config.title,
+        config.scale,
+        config.model,
+        config.train.epochs,
+        config.train.first_epochs,
+        config.train.batch,
+        config.data.images_per_class,
+    )
+
+
+def _family(config: Config) -> tuple[object, ...]:
+    return (config.stream, config.scale, config.model)
+
+
+def _by_kind(jobs: Iterable[Job]) -> dict[tuple[object, ...], list[Job]]:
+    kinds: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        kinds.setdefault(_kind(job.resolved.config), []).append(job)
+    return kinds
+
+
+def _from_records(folders: Iterable[Path]) -> dict[tuple[object, ...], float]:
+    found: dict[tuple[object, ...], list[float]] = {}
+    for record in load_records(folders)[0]:
+        with suppress(ValidationError, KeyError):  # settings of another version
+            found.setdefault(_kind(Config(**record["settings"])), []).append(record["seconds"])
+    return {kind: sum(seconds) / len(seconds) for kind, seconds in found.items()}

@@ -1,0 +1,153 @@
+"""Lists of trials for a fair comparison: as many for each side, with the same values of what both sides have."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from gplasc.errors import UserError
+from gplasc.settings.types import Config
+from gplasc.study.space import given_space
+
+Axes = dict[str, tuple[Any, ...]]
+"""Values of each setting, by name."""
+
+_EPOCHS = "train.epochs"
+_WITH_EPOCHS = ("train.first_epochs", "train.milestones")
+_MOST_POINTS = 20_000
+
+
+def fair_space(words: Sequence[str] = ()) -> Axes:
+    """Return what a fair comparison searches: the values of ``fair.toml``, those that a user gives first.
+
+    Args:
+        words: Axes such as ``temperature=0.1,0.5`` or ``train.lr=x0.5,x1,x2`` (times the preset's value).
+
+    Raises:
+        UserError: If a word is no axis, or names what a search must not choose.
+    """
+    return {name: tuple(values) for name, values in (dict(_file()) | given_space(words)).items()}
+
+
+def axes_of(space: Mapping[str, Sequence[Any]], config: Config, preset: Config) -> Axes:
+    """Return the part of a space that a run has, by full names, with factors multiplied out.
+
+    Args:
+        space: Values by name; a name without a dot is a setting of the method.
+        config: Settings of the run.
+        preset: Settings that factors refer to; those of the other side, so that both search the same values.
+
+    Raises:
+        UserError: If a factor is given for what is no number.
+    """
+    method = next(iter(config.options))
+    own, known = config.flat(), preset.flat()
+    found: Axes = {}
+    for short, values in space.items():
+        name = short if "." in short else f"{method}.{short}"
+        if name in own:
+            value = known.get(name, own[name])
+            found[name] = tuple(dict.fromkeys(_absolute(name, text, value) for text in values))
+    return found
+
+
+def with_epochs(point: Mapping[str, Any], preset: Config) -> dict[str, Any]:
+    """Return the settings of a trial; with the epochs, those of the first task and the milestones are stretched."""
+    settings = dict(point)
+    if _EPOCHS in settings:
+        known = preset.flat()
+        factor = settings[_EPOCHS] / known[_EPOCHS]
+        first, milestones = (known[name] for name in _WITH_EPOCHS)
+        if factor != 1 and first is not None:
+            settings[_WITH_EPOCHS[0]] = max(1, round(factor * first))
+        if factor != 1 and milestones:
+            settings[_WITH_EPOCHS[1]] = [max(1, round(factor * epoch)) for epoch in milestones]
+    return settings
+
+
+def different_points(
+    axes: Mapping[str, Sequence[Any]], first: Mapping[str, Any], count: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return different points of the product of the axes, each value about equally often.
+
+    The list depends on the arguments alone, and a longer one begins with the shorter ones.
+
+    Args:
+        axes: Values of each setting.
+        first: The point before the first one; it is not returned.
+        count: Number of points.
+        seed: Seed of the order in which points are tried.
+
+    Raises:
+        UserError: If there are fewer points.
+
+    >>> different_points({"a": [1, 2], "b": [1, 2]}, {"a": 1, "b": 1}, 2, seed=0)
+    [{'a': 2, 'b': 2}, {'a': 2, 'b': 1}]
+    """
+    rng = random.Random(f"points {seed}")
+    if math.prod(map(len, axes.values())) <= _MOST_POINTS:
+        candidates = list(itertools.product(*axes.values()))
+    else:
+        drawn = (tuple(rng.choice(values) for values in axes.values()) for _ in range(_MOST_POINTS))
+        candidates = list(dict.fromkeys(drawn))
+    known = tuple(first.get(name) for name in axes)
+    candidates = [point for point in candidates if point != known]
+    if len(candidates) < count:
+        names = ", ".join(f"{name} ({len(values)} values)" for name, values in axes.items()) or "nothing"
+        raise UserError(
+            f"{count + 1} trials need as many different settings, but {names} give {len(candidates) + 1}; give more "
+            "values with --space, or fewer --trials"
+        )
+    rng.shuffle(candidates)
+    used = Counter(enumerate(known))
+    points = []
+    for _ in range(count):
+        best = min(candidates, key=lambda point: sum(used[place] for place in enumerate(point)))
+        candidates.remove(best)
+        used.update(enumerate(best))
+        points.append(dict(zip(axes, best, strict=True)))
+    return points
+
+
+def balanced_points(axes: Mapping[str, Sequence[Any]], count: int, seed: int) -> list[dict[str, Any]]:
+    """Return points in which the values of each axis take turns, in a random order of its own.
+
+    >>> balanced_points({"a": [1, 2]}, 4, seed=0)
+    [{'a': 1}, {'a': 2}, {'a': 2}, {'a': 1}]
+    """
+    columns = []
+    for name, values in axes.items():
+        rng = random.Random(f"{name} {seed}")
+        column: list[Any] = []
+        while len(column) < count:
+            column += rng.sample(list(values), len(values))
+        columns.append(column[:count])
+    return [dict(zip(axes, point, strict=True)) for point in zip(*columns, strict=True)] or [{}] * count
+
+
+def _absolute(name: str, value: Any, preset: Any) -> Any:
+    """Return a value; of a factor such as x2, the preset's value times it.
+
+    >>> _absolute("train.lr", "x0.3", 0.1), _absolute("train.epochs", "x0.5", 5), _absolute("model.width", 8, 4)
+    (0.03, 2, 8)
+    """
+    factor = re.fullmatch(r"x(\d+\.?\d*)", value) if isinstance(value, str) else None
+    if factor is None:
+        return tuple(value) if isinstance(value, list) else value
+    if isinstance(preset, bool) or not isinstance(preset, int | float):
+        raise UserError(f"{name} is {preset!r} in the preset, so {value} of it is no value; give the values")
+    product = float(factor[1]) * preset
+    return max(1, round(product)) if isinstance(preset, int) else float(f"{product:.6g}")
+
+
+@lru_cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("fair.toml").read_text(encoding="utf-8"))

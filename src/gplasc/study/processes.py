@@ -1,0 +1,297 @@
+"""Jobs as processes of this machine: several at a time, each with its share of the threads.
+
+Short runs follow one another in one process, which saves the start-up of torch and its kernels. A run that crashes
+or is killed affects no other, and a process that is no longer young is replaced, so that its memory is returned.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gplasc._io.display import Moment
+from gplasc.errors import UserError
+from gplasc.results.record import read_record
+from gplasc.runs.workspace import Busy
+from gplasc.settings.types import Scale
+from gplasc.study.cell import Job, JobResult, JobState, Listener
+
+_LOG = "log.txt"
+# Imported once by the fork server.
+_PRELOADED = ("gplasc.runs.execute", "gplasc.methods.co2l", "gplasc.plugins.gplasc")
+_REPORT_EVERY = 0.5  # seconds between two reports of a run
+_YOUNG = 120.0  # seconds during which a process may start another run
+
+
+class Processes:
+    """An executor with processes of this machine.
+
+    Args:
+        workers: Runs computed at the same time.
+        threads: Threads of torch in each process; default: the environment's OMP_NUM_THREADS, else the cores
+            divided among the workers.
+
+    Raises:
+        UserError: If one of them is less than 1.
+    """
+
+    def __init__(self, workers: int = 1, threads: int | None = None) -> None:
+        for name, number in (("workers", workers), ("threads", threads)):
+            if number is not None and number < 1:
+                raise UserError(f"--{name} was given as {number}; it must be at least 1")
+        self.workers = workers
+        self.threads = threads or default_threads(workers)
+        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        self._context: Any = multiprocessing.get_context(method)
+        if method == "forkserver":
+            self._context.set_forkserver_preload(["__main__", __name__, *_PRELOADED])
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="run")
+        # Processes are started and reaped under one lock: multiprocessing reaps the children of other threads
+        # whenever one is started, and two threads that reap the same child would lose its exit code.
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._active: list[_Worker] = []
+        self._stopping = False
+
+    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
+        """Queue a job; it is computed as soon as a process is free."""
+        return self._threads.submit(self._compute, job, listener)
+
+    def stop(self, *, now: bool = False) -> None:
+        """Ask the running processes to save and end (or kill them), and start no others."""
+        with self._lock:
+            self._stopping = True
+            for worker in self._active:
+                if now:
+                    worker.process.kill()
+                elif (
+                    os.name == "posix"
+                ):  # elsewhere this would kill; there the console sends Ctrl-C to them too
+                    worker.process.terminate()
+
+    def close(self) -> None:
+        """Wait for all jobs and end the processes."""
+        self._threads.shutdown()
+        with self._lock:
+            for worker in self._idle:
+                worker.end()
+            self._idle.clear()
+
+    def _compute(self, job: Job, listener: Listener) -> JobResult:
+        start = time.monotonic()
+        with self._lock:
+            if self._stopping:
+                return JobResult(job, "interrupted")
+            worker = self._idle.pop() if self._idle else self._start()
+            if not worker.process.is_alive():  # killed while it had nothing to do
+                worker.end()
+                worker = self._start()
+            self._active.append(worker)
+        last: tuple[JobState, str | None] | None = None
+        try:
+            worker.connection.send(job)
+            while isinstance(message := worker.connection.recv(), Moment):
+                listener(job, message)
+            last = message
+        except (EOFError, OSError):  # the process is gone
+            pass
+        with self._lock:
+            self._active.remove(worker)
+            usable = last is not None and last[0] in ("done", "busy") and not self._stopping
+            if usable and time.monotonic() - worker.born < _YOUNG:
+                self._idle.append(worker)
+            else:
+                worker.end()
+        return self._result(job, last, worker.process.exitcode, time.monotonic() - start)
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        # A daemon: should this process end without having waited, it is told to save and end.
+        process = self._context.Process(target=_serve, args=(theirs, self.threads), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours, time.monotonic())
+
+    def _result(
+        self, job: Job, last: tuple[JobState, str | None] | None, code: int | None, seconds: float
+    ) -> JobResult:
+        if last is None:
+            if self._stopping:
+                return JobResult(job, "interrupted", seconds=seconds)
+            how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
+            hint = " (out of memory?)" if code == -getattr(signal, "SIGKILL", 9) else ""
+            return JobResult(job, "failed", error=f"its process {how}{hint}", seconds=seconds)
+        state, error = last
+        if state == "done":
+            record = read_record(job.folder)
+            if record is not None:
+                return JobResult(job, "done", record, seconds=seconds)
+            state, error = "failed", f"its record is missing from {job.folder}"
+        return JobResult(job, state, error=error, seconds=seconds)
+
+
+def default_workers(scale: Scale) -> int:
+    """Return how many runs to compute at the same time: one a core (at most 8) at smoke scale, else 1."""
+    return min(8, os.cpu_count() or 1) if scale == "smoke" else 1
+
+
+def default_threads(workers: int) -> int:
+    """Return OMP_NUM_THREADS if it is a positive number, else the cores divided among the workers."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return max(1, (os.cpu_count() or 1) // workers)
+
+
+class _Worker(NamedTuple):
+    process: Any
+    connection: Connection
+    born: float
+
+    def end(self) -> None:
+        """Let the process end and wait for it."""
+        self.connection.close()
+        self.process.join()
+
+
+# ---- in the worker process -----------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection, threads: int) -> None:
+    """Compute the jobs that come over the connection, until it is closed."""
+    if os.name == "posix":
+        os.setsid()  # Ctrl-C in the terminal reaches only the parent, which then sends one signal
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch
+
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):
+            return
+        connection.send(run_job(job, Reporter(connection.send)))
+
+
+def run_job(
+    job: Job, reporter: Reporter, *, on_saved: Callable[[Path], None] = lambda path: None
+) -> tuple[JobState, str | None]:
+    """Compute a run in this process, which may have computed others; what libraries print goes into its folder.
+
+    Args:
+        job: The run.
+        reporter: Where its progress is sent.
+        on_saved: Called with the path of each new checkpoint.
+
+    Returns:
+        The state of the run, and the error in one sentence if it failed.
+    """
+    import torch
+
+    from gplasc.errors import Interrupted
+    from gplasc.runs.execute import execute
+
+    log = _log_to(job.folder)
+    last: tuple[JobState, str | None]
+    # An own method that uses torch's generator depends on no other run.
+    torch.set_rng_state(_first_random_state())
+    try:
+        with warnings.catch_warnings():  # also forgets which warnings were shown
+            execute(
+                job.resolved,
+                out=job.out,
+                data_dir=job.data_dir,
+                device=job.device,
+                display=reporter,
+                save_every=job.save_every,
+                on_saved=on_saved,
+            )
+        last = ("done", None)
+    except Busy:
+        last = ("busy", None)
+    except (Interrupted, KeyboardInterrupt):
+        last = ("interrupted", None)
+    except UserError as error:
+        last = ("failed", str(error))
+    except Exception as error:
+        traceback.print_exc()
+        last = ("failed", f"{type(error).__name__}: {error} (see {log})")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if log is not None and last[0] != "busy" and log.stat().st_size == 0:
+        log.unlink()
+    return last
+
+
+@lru_cache
+def _first_random_state() -> Any:
+    """Return the state of torch's generator before the first run of this process."""
+    import torch
+
+    return torch.get_rng_state()
+
+
+def _log_to(folder: Path) -> Path | None:
+    """Send what libraries print to a file of the run, so that it does not disturb the overview."""
+    log = folder / _LOG
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError:  # the run itself reports this in better words
+        return None
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    os.close(file)
+    return log
+
+
+def _end_with_parent() -> None:
+    """When the parent has ended, save and end: nothing waits for the result."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        signal.raise_signal(signal.SIGTERM)
+
+
+class Reporter:
+    """Sends the progress of a run to whoever waits for it; a `gplasc._io.display.Display`.
+
+    Args:
+        send: Called with a moment now and then; may raise OSError when nobody is there anymore.
+    """
+
+    def __init__(self, send: Callable[[Moment], None]) -> None:
+        self._send = send
+        self._last = 0.0
+
+    def show(self, moment: Moment) -> None:
+        """Send the moment, unless the last one was sent just before."""
+        now = time.monotonic()
+        if now - self._last >= _REPORT_EVERY:
+            self._last = now
+            try:
+                self._send(moment)
+            except OSError:  # the parent has ended
+                return
+
+    def say(self, text: str) -> None:
+        """Write to the log of the run."""
+        print(text, file=sys.stderr, flush=True)
+
+    def phase(self, name: str) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Do nothing: the result is sent last."""

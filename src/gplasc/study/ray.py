@@ -1,0 +1,342 @@
+"""Jobs as tasks of a Ray cluster: one task a run, on whichever node has the cores and GPUs that it needs.
+
+The package itself travels in the runtime environment, a user's own source files with the task. A run whose worker or
+node dies is started again by Ray; it continues from its checkpoint if the folder of the runs is shared among the
+nodes. Otherwise it computes in a temporary folder of its node, and its files are sent back at the end; with a storage
+its checkpoints are kept there, and it continues on any node.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gplasc
+from gplasc._io.display import Moment
+from gplasc._io.files import write_atomic
+from gplasc.errors import UserError
+from gplasc.results.record import RECORD, read_record
+from gplasc.settings.components import is_file, read_from_copies
+from gplasc.study.cell import Job, JobResult, JobState, Listener
+from gplasc.study.processes import Reporter, run_job
+from gplasc.study.storage import Storage
+
+_LOOK_EVERY = 0.25  # seconds between two looks at tasks and progress
+_RETRIES = 3  # how often a run starts again after its worker or node died
+
+
+class RayExecutor:
+    """An executor with the nodes of a Ray cluster.
+
+    Args:
+        address: Address of the cluster; default: RAY_ADDRESS, else the cluster of this machine, which is started
+            if there is none.
+        cpus: Cores of each run.
+        gpus: GPUs of each run; a fraction lets several runs share one.
+        threads: Threads of torch in each run; default: its cores.
+        storage: fsspec address that all nodes reach, for checkpoints; default: none are kept outside the nodes.
+
+    Raises:
+        UserError: If Ray is not installed, the cluster or the storage cannot be reached, or a number is not allowed.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        cpus: float = 1.0,
+        gpus: float = 0.0,
+        threads: int | None = None,
+        storage: str | None = None,
+    ) -> None:
+        if cpus <= 0:
+            raise UserError(f"--cpus was given as {cpus:g}; each run needs more than 0")
+        if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
+            raise UserError(f"--gpus was given as {gpus:g}; allowed: a part of 1, or a whole number")
+        if threads is not None and threads < 1:
+            raise UserError(f"--threads was given as {threads}; it must be at least 1")
+        try:
+            import ray
+        except ModuleNotFoundError:
+            raise UserError(
+                "--engine ray needs Ray, which is not installed; run: pip install 'gplasc[ray]'"
+            ) from None
+        self._storage = None if storage is None else Storage(storage)
+        if self._storage is not None:
+            self._storage.check()
+        self._ray: Any = ray
+        package = str(Path(gplasc.__file__).parent)
+        try:
+            ray.init(
+                address=address,
+                runtime_env={"py_modules": [package], "excludes": ["**/__pycache__", "*.pyc"]},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+            reason = str(error).partition("\n")[0]
+            raise UserError(
+                f"the Ray cluster {address or 'of this machine'} cannot be used ({reason}); check --address "
+                "with `ray status --address ADDRESS`"
+            ) from None
+        self._say_if_too_small(cpus, gpus)
+        here = ray.get_runtime_context().get_node_id()
+        near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        self._board: Any = self._ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
+        self._task: Any = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_compute)
+        self._num_threads = threads or max(1, int(cpus))
+        self._marks: dict[Path, Path] = {}
+        self._sources: dict[str, str] = {}
+        self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._closed = threading.Event()
+        self._collector = threading.Thread(target=self._collect, name="ray", daemon=True)
+        self._collector.start()
+
+    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
+        """Hand a job to the cluster, which computes it as soon as a node has room."""
+        future: Future[JobResult] = Future()
+        with self._lock:
+            self._start(_Waiting(job, listener, future))
+        return future
+
+    def stop(self, *, now: bool = False) -> None:
+        """Cancel all tasks: running ones save themselves and end, or are killed if ``now``."""
+        with self._lock:
+            self._stopping = True
+            for reference in self._waiting:
+                self._ray.cancel(reference, force=now)
+
+    def close(self) -> None:
+        """Disconnect from the cluster."""
+        self._closed.set()
+        self._collector.join()
+        for mark in self._marks.values():
+            mark.unlink(missing_ok=True)
+        self._ray.kill(self._board)
+        self._ray.shutdown()
+
+    def _say_if_too_small(self, cpus: float, gpus: float) -> None:
+        wanted = {"CPU": cpus, "GPU": gpus}
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(all(node.get(kind, 0) >= amount for kind, amount in wanted.items()) for node in nodes):
+            warnings.warn(
+                f"no node of the cluster has {cpus:g} cores and {gpus:g} GPUs now; the runs wait until one joins",
+                stacklevel=3,
+            )
+
+    def _start(self, waiting: _Waiting) -> None:
+        if self._stopping:
+            waiting.future.set_result(JobResult(waiting.job, "interrupted"))
+            return
+        job = waiting.job
+        out = job.out.absolute()
+        data_dir = None if job.data_dir is None else job.data_dir.absolute()
+        order = _Order(
+            replace(job, out=out, data_dir=data_dir),
+            self._read_sources(job),
+            None if self._storage else self._mark(out),
+            self._num_threads,
+            self._storage,
+        )
+        self._waiting[self._task.options(name=job.label).remote(order, self._board)] = waiting
+
+    def _read_sources(self, job: Job) -> dict[str, str]:
+        """Return the user's source files that the settings name, by path, as they were when first read."""
+        config = job.resolved.config
+        names = [config.method, *config.plugins, config.model.encoder.partition(":")[0]]
+        for name in filter(is_file, names):
+            if name not in self._sources:
+                self._sources[name] = Path(name).read_text(encoding="utf-8")
+        return {name: self._sources[name] for name in names if is_file(name)}
+
+    def _mark(self, out: Path) -> Path:
+        """Return a file in the folder of the runs; a node that finds it shares the folder."""
+        if out not in self._marks:
+            self._marks[out] = write_atomic(out / f".ray-{uuid.uuid4().hex}", "")
+        return self._marks[out]
+
+    def _collect(self) -> None:
+        """Until the executor is closed, pass on progress and results."""
+        while not self._closed.is_set():
+            with self._lock:
+                references = list(self._waiting)
+            if not references:
+                time.sleep(_LOOK_EVERY)
+                continue
+            done, _ = self._ray.wait(references, timeout=_LOOK_EVERY)
+            self._pass_on_progress()
+            for reference in done:
+                with self._lock:
+                    waiting = self._waiting.pop(reference)
+                result = self._result(waiting.job, reference)
+                with self._lock:
+                    if result.state == "interrupted" and not self._stopping and waiting.starts < _RETRIES:
+                        self._start(replace(waiting, starts=waiting.starts + 1))  # its node was asked to end
+                    else:
+                        waiting.future.set_result(result)
+
+    def _pass_on_progress(self) -> None:
+        from ray.exceptions import RayError
+
+        with suppress(RayError):  # no progress is shown; the runs go on
+            moments = self._ray.get(self._board.take.remote(), timeout=5)
+            with self._lock:
+                waiting = list(self._waiting.values())
+            for one in waiting:
+                if one.job.run_id in moments:
+                    one.listener(one.job, moments[one.job.run_id])
+
+    def _result(self, job: Job, reference: Any) -> JobResult:
+        from ray.exceptions import RayError, TaskCancelledError, WorkerCrashedError
+
+        try:
+            answer: _Answer = self._ray.get(reference)
+            _store(job.folder, answer.files)
+            if self._storage is not None and answer.files:
+                self._storage.delete(job.run_id)
+            record = read_record(job.folder) if answer.state == "done" else None
+        except TaskCancelledError:
+            return JobResult(job, "interrupted")
+        except WorkerCrashedError:
+            if self._stopping:
+                return JobResult(job, "interrupted")
+            error = f"its worker died {_RETRIES + 1} times (out of memory?)"
+            return JobResult(job, "failed", error=error)
+        except RayError as error:
+            reason = str(error).strip().rpartition("\n")[2]
+            return JobResult(job, "failed", error=f"{type(error).__name__}: {reason}")
+        except (OSError, UserError) as error:
+            return JobResult(job, "failed", error=str(error))
+        if answer.state == "done" and record is None:
+            error_text = f"its record is missing from {job.folder}"
+            return JobResult(job, "failed", error=error_text, seconds=answer.seconds)
+        return JobResult(job, answer.state, record, answer.error, answer.seconds)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A job whose result is awaited."""
+
+    job: Job
+    listener: Listener
+    future: Future[JobResult]
+    starts: int = 0
+
+
+class _Order(NamedTuple):
+    """What is sent to a worker: the job, the user's source files by path, and where checkpoints are.
+
+    mark: A file that the worker finds if it shares the folder of the runs; None: it shall not look.
+    """
+
+    job: Job
+    sources: dict[str, str]
+    mark: Path | None
+    threads: int
+    storage: Storage | None
+
+
+class _Answer(NamedTuple):
+    """What a worker returns; the files of the run only where its folder is not shared."""
+
+    state: JobState
+    error: str | None
+    seconds: float
+    files: dict[str, bytes]
+
+
+class _Board:
+    """An actor that keeps the latest progress of each run until the driver takes it."""
+
+    def __init__(self) -> None:
+        self._moments: dict[str, Moment] = {}
+
+    def put(self, run_id: str, moment: Moment) -> None:
+        self._moments[run_id] = moment
+
+    def take(self) -> dict[str, Moment]:
+        found, self._moments = self._moments, {}
+        return found
+
+
+def _store(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a run that was computed elsewhere, the record last: it says that the rest is there."""
+    for name in sorted(files, key=lambda name: name == RECORD):
+        write_atomic(folder / name, files[name])
+
+
+# ---- in the worker -------------------------------------------------------------------------------------------------
+
+
+def _compute(order: _Order, board: Any) -> _Answer:
+    """Compute one run."""
+    import torch
+
+    start = time.monotonic()
+    # A node started in the background ignores SIGINT, by which Ray cancels a task.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(order.threads)
+    job = order.job
+    shared = order.mark is not None and order.mark.exists()
+    if not shared:
+        job = replace(job, out=_own_folder() / "runs")
+    read_from_copies(_copy(order.sources))
+    reporter = Reporter(lambda moment: board.put.remote(job.run_id, moment))
+    with _output_restored():
+        if order.storage is None:
+            state, error = run_job(job, reporter)
+        else:
+            try:
+                order.storage.fetch(job.folder)
+            except UserError as unread:
+                return _Answer("failed", str(unread), time.monotonic() - start, {})
+            state, error = run_job(job, reporter, on_saved=order.storage.keep)
+    files: dict[str, bytes] = {}
+    if not shared and state == "done":
+        paths = [path for path in job.folder.iterdir() if path.is_file() and path.stat().st_size]
+        files = {path.name: path.read_bytes() for path in paths}
+        shutil.rmtree(job.folder, ignore_errors=True)
+    return _Answer(state, error, time.monotonic() - start, files)
+
+
+def _own_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"gplasc-{getpass.getuser()}"
+
+
+def _copy(sources: Mapping[str, str]) -> dict[str, Path]:
+    """Write source files into this node's folder, named by their content; return where each is."""
+    copies = {}
+    for name, text in sources.items():
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        copies[name] = write_atomic(_own_folder() / "sources" / digest / Path(name).name, text)
+    return copies
+
+
+@contextmanager
+def _output_restored() -> Iterator[None]:
+    """Send standard output and error back to where Ray collects them after a run has logged into its folder."""
+    kept = [(os.dup(number), number) for number in (1, 2)]
+    try:
+        yield
+    finally:
+        for copy, number in kept:
+            os.dup2(copy, number)
+            os.close(copy)

@@ -1,1 +1,0 @@
-"""Tuning: a search for settings with Optuna, on a validation split."""
