@@ -20,7 +20,7 @@ from torch import nn
 
 from gplasc.models.resnet import Stem, resnet18
 from gplasc.streams import open_stream
-from gplasc.streams.augment import plain, replay
+from gplasc.streams.augment import Plain, Replay
 
 ENCODERS = (
     "10:16:fast",
@@ -64,8 +64,8 @@ def measure(
         head.bias.zero_()
     model = nn.Sequential(encoder, head).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4)
-    augment = replay(32, stream.mean, stream.std)
-    normalize = plain(stream.mean, stream.std)
+    augment = Replay(32, stream.mean, stream.std)
+    normalize = Plain(stream.mean, stream.std)
     start, views = time.process_time(), 0
     while (share := (time.process_time() - start) / seconds) < 1:
         rows = train[torch.randint(len(train), (batch,), generator=generator)]

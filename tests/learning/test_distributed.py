@@ -17,7 +17,7 @@ from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes, joined
 from gplasc.learning.launch import _PATIENCE, environment, open_store
 from gplasc.learning.sharing import some_views
-from gplasc.streams.augment import contrastive, plain, replay, views
+from gplasc.streams.augment import Contrastive, Plain, Replay, StoredViews
 
 METHODS = ("supcon", "co2l", "cila", "cclis", "er", "derpp", "icarl")
 COMBINATIONS = [*METHODS, *(f"{method}+gplasc" for method in METHODS), "agem", "gem", "gss", "gcr"]
@@ -82,16 +82,11 @@ def test_shares_are_a_partition(count):
     assert rows == list(range(count))
 
 
-def whole(x, generator):
-    """An augmentation of a user, which cannot be split into drawing and applying."""
-    return x + torch.rand(len(x), 1, 1, 1, generator=generator)
-
-
 AUGMENTATIONS = {
-    "contrastive": contrastive(8, (0.5,) * 3, (0.2,) * 3, blur=False),
-    "replay": replay(8, (0.5,) * 3, (0.2,) * 3),
-    "plain": plain((0.5,) * 3, (0.2,) * 3),
-    "whole": whole,
+    "contrastive": Contrastive(8, (0.5,) * 3, (0.2,) * 3),
+    "replay": Replay(8, (0.5,) * 3, (0.2,) * 3),
+    "plain": Plain((0.5,) * 3, (0.2,) * 3),
+    "stored": StoredViews(3),
 }
 
 
@@ -99,7 +94,7 @@ AUGMENTATIONS = {
 def test_the_shares_of_all_processes_are_the_views_of_one(name):
     x = torch.randint(256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     generator = torch.Generator().manual_seed(1)
-    expected = views(x, AUGMENTATIONS[name], 2, generator)
+    expected = AUGMENTATIONS[name](x, generator, views=2)
     shares = []
     for rank in range(4):  # of 10 rows they have 3, 3, 3 and 1
         own = torch.Generator().manual_seed(1)

@@ -1,10 +1,10 @@
 """Batched augmentation against slow single-image twins, PIL, and (in distribution) kornia."""
 
 import colorsys
-import dataclasses
 import math
 import pickle
 import re
+from typing import NamedTuple
 
 import kornia.augmentation as K
 import numpy as np
@@ -15,13 +15,9 @@ from PIL import Image
 from torch import Tensor
 
 from gplasc.streams import list_streams
-from gplasc.streams.augment import DEVIATIONS, contrastive, plain, replay, views
-from gplasc.streams.augment.blur import apply_blur, half_kernels
-from gplasc.streams.augment.color import color_matrix
-from gplasc.streams.augment.crop import draw_crop
-from gplasc.streams.augment.parameters import ContrastiveParameters
-from gplasc.streams.augment.resize import resize_matrices, tents
-from gplasc.streams.augment.simclr import ContrastiveAugmentation
+from gplasc.streams.augment import DEVIATIONS, Augmentation, Contrastive, Plain, Replay
+from gplasc.streams.augment._linear import add_blur, resize_matrices, tents
+from gplasc.streams.augment.contrastive import _draw_boxes
 
 MEAN, STD = (0.49, 0.48, 0.44), (0.20, 0.19, 0.21)
 LUMA = (0.299, 0.587, 0.114)
@@ -38,22 +34,32 @@ def pictures(n: int, channels: int, height: int, width: int, seed: int = 0) -> T
     return (smooth * 1.4 - 0.2).clamp(0, 1).mul(255).round().to(torch.uint8)
 
 
-def neutral(n: int, height: int, width: int) -> ContrastiveParameters:
-    return ContrastiveParameters(
-        box=torch.tensor([[0.0, 0.0, height, width]]).expand(n, 4).clone(),
-        flip=torch.zeros(n, dtype=torch.bool),
-        brightness=torch.ones(n),
-        contrast=torch.ones(n),
-        saturation=torch.ones(n),
-        hue=torch.zeros(n),
-        gray=torch.zeros(n, dtype=torch.bool),
-        sigma=torch.zeros(n),
-    )
+class Drawn(NamedTuple):
+    """The numbers that were drawn for a batch, by name."""
+
+    top: Tensor
+    left: Tensor
+    height: Tensor
+    width: Tensor
+    flip: Tensor
+    brightness: Tensor
+    contrast: Tensor
+    saturation: Tensor
+    hue: Tensor
+    gray: Tensor
+    sigma: Tensor
 
 
-def raw(augmentation: ContrastiveAugmentation, x: Tensor, parameters: ContrastiveParameters) -> Tensor:
+def neutral(n: int, height: int, width: int, **change: float) -> Tensor:
+    """What leaves images as they are, but for the numbers given."""
+    numbers = Drawn(*map(torch.tensor, (0.0, 0.0, height, width, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)))
+    changed = numbers._replace(**{name: torch.tensor(value) for name, value in change.items()})
+    return torch.stack([value.float() for value in changed]).repeat(n, 1)
+
+
+def raw(augmentation: Contrastive, x: Tensor, drawn: Tensor) -> Tensor:
     """Result on the scale 0 to 1, normalization undone."""
-    out = augmentation.apply(x, parameters)
+    out = augmentation.apply(x, drawn)
     mean, std = (torch.tensor(v)[:, None, None] for v in (augmentation.mean, augmentation.std))
     return out * std + mean
 
@@ -112,12 +118,10 @@ def slow_color(
     return np.broadcast_to(luma(image), image.shape).copy() if gray else image
 
 
-def slow_contrastive(
-    augmentation: ContrastiveAugmentation, x: Tensor, p: ContrastiveParameters, n: int
-) -> Tensor:
+def slow_contrastive(augmentation: Contrastive, x: Tensor, p: Drawn, n: int) -> Tensor:
     """The whole pipeline for image n, every step on its own, on the scale 0 to 1."""
     size = augmentation.image_size
-    top, left, height, width = (int(v) for v in p.box[n])
+    top, left, height, width = (int(v[n]) for v in p[:4])
     planes = x[n].double().numpy() / 255
     image = np.stack([slow_resize(plane, top, left, height, width, size) for plane in planes])
     if p.flip[n]:
@@ -152,13 +156,14 @@ def slow_contrastive(
 def test_batch_equals_one_image_at_a_time(
     channels: int, height: int, width: int, size: int, blur: bool
 ) -> None:
-    augment = contrastive(size, MEAN[:channels], STD[:channels], blur=blur, gray=0.3)
+    augment = Contrastive(size, MEAN[:channels], STD[:channels], blur=0.5 if blur else 0.0, gray=0.3)
     x = pictures(12, channels, height, width)
-    p = augment.draw(12, height, width, seeded(3))
+    drawn = augment.draw(12, height, width, seeded(3))
+    p = Drawn(*drawn.unbind(1))
     assert p.flip.any()
     assert not p.flip.all()
     assert bool((p.sigma > 0).any()) == blur
-    out = raw(augment, x, p)
+    out = raw(augment, x, drawn)
     for n in range(12):
         torch.testing.assert_close(out[n], slow_contrastive(augment, x, p, n), atol=1e-5, rtol=0)
 
@@ -166,27 +171,26 @@ def test_batch_equals_one_image_at_a_time(
 @pytest.mark.parametrize("size", [8, 40])
 def test_pieces_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch goes through in pieces (here of 12, 12 and 11 images): each image is as if alone."""
-    augment = contrastive(size, MEAN, STD)
+    augment = Contrastive(size, MEAN, STD)
     x = pictures(35, 3, size, size)
-    p = augment.draw(35, size, size, seeded())
-    assert bool(p.sigma.any()) == (size == 40)
-    whole = augment.apply(x, p)
-    monkeypatch.setattr("gplasc.streams.augment.simclr._PIECE", 12 * 3 * size * size)
-    torch.testing.assert_close(augment.apply(x, p), whole, atol=1e-5, rtol=0)
+    drawn = augment.draw(35, size, size, seeded())
+    assert bool(drawn[:, -1].any()) == (size == 40)
+    whole = augment.apply(x, drawn)
+    monkeypatch.setattr("gplasc.streams.augment.contrastive._PIECE", 12 * 3 * size * size)
+    torch.testing.assert_close(augment.apply(x, drawn), whole, atol=1e-5, rtol=0)
     for n in range(35):
-        alone = ContrastiveParameters(*(getattr(p, f.name)[n : n + 1] for f in dataclasses.fields(p)))
-        one = augment.apply(x[n : n + 1], alone)
+        one = augment.apply(x[n : n + 1], drawn[n : n + 1])
         torch.testing.assert_close(whole[n : n + 1], one, atol=1e-5, rtol=0)
 
 
 def test_every_color_operation_by_itself() -> None:
-    augment = contrastive(10, MEAN, STD)
+    augment = Contrastive(10, MEAN, STD)
     x = pictures(1, 3, 10, 10).clamp(60, 180)
     image = x[0].double().numpy() / 255
     change = {"brightness": 1.3, "contrast": 0.7, "saturation": 1.2, "hue": 0.07, "gray": True}
     for name, value in change.items():
         settings = {"brightness": 1.0, "contrast": 1.0, "saturation": 1.0, "hue": 0.0, "gray": False}
-        p = dataclasses.replace(neutral(1, 10, 10), **{name: torch.tensor([value])})
+        p = neutral(1, 10, 10, **{name: value})
         expected = slow_color(image, **(settings | {name: value}))  # type: ignore[arg-type]
         torch.testing.assert_close(
             raw(augment, x, p)[0], torch.from_numpy(expected).float(), atol=1e-5, rtol=0
@@ -196,11 +200,11 @@ def test_every_color_operation_by_itself() -> None:
 
 def test_neutral_parameters_give_the_image_itself() -> None:
     x = pictures(4, 3, 36, 36)
-    torch.testing.assert_close(raw(contrastive(36, MEAN, STD), x, neutral(4, 36, 36)), x / 255)
+    torch.testing.assert_close(raw(Contrastive(36, MEAN, STD), x, neutral(4, 36, 36)), x / 255)
 
 
 def test_result_is_normalized_clipped_float_and_channels_last() -> None:
-    augment = contrastive(33, MEAN, STD, jitter=(0.9, 0.9, 0.9, 0.5), jitter_probability=1.0)
+    augment = Contrastive(33, MEAN, STD, jitter=(0.9, 0.9, 0.9, 0.5), jitter_probability=1.0)
     out = augment(pictures(20, 3, 33, 33), seeded())
     assert out.shape == (20, 3, 33, 33)
     assert out.dtype == torch.float32
@@ -211,11 +215,13 @@ def test_result_is_normalized_clipped_float_and_channels_last() -> None:
 
 
 def test_color_matrix_keeps_gray_and_hue_keeps_lengths() -> None:
-    p = dataclasses.replace(neutral(1, 4, 4), saturation=torch.tensor([1.3]), hue=torch.tensor([0.08]))
-    torch.testing.assert_close(color_matrix(p)[0] @ torch.ones(3), torch.ones(3))
-    turn = color_matrix(dataclasses.replace(p, saturation=torch.ones(1)))[0]
+    def color_matrix(**change: float) -> Tensor:
+        return Contrastive(4, (0.0,) * 3, (1 / 255,) * 3)._color(neutral(1, 4, 4, **change))[0][0]
+
+    torch.testing.assert_close(color_matrix(saturation=1.3, hue=0.08) @ torch.ones(3), torch.ones(3))
+    turn = color_matrix(hue=0.08)
     torch.testing.assert_close(turn @ turn.T, torch.eye(3))
-    third = color_matrix(dataclasses.replace(neutral(1, 4, 4), hue=torch.tensor([1 / 3])))[0]
+    third = color_matrix(hue=1 / 3)
     torch.testing.assert_close(third @ torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
 
 
@@ -228,8 +234,8 @@ def test_hue_is_close_to_that_of_hsv(shift: float) -> None:
         for h, s, v in (colorsys.rgb_to_hsv(*pixel) for pixel in (x / 255).flatten(2)[0].T.tolist())
     ]
     expected = torch.tensor(turned).T.view(3, 30, 30)
-    p = dataclasses.replace(neutral(1, 30, 30), hue=torch.tensor([shift]))
-    ours = raw(contrastive(30, MEAN, STD), x, p)[0]
+    p = neutral(1, 30, 30, hue=shift)
+    ours = raw(Contrastive(30, MEAN, STD), x, p)[0]
     assert (ours - expected).square().mean().sqrt() < 0.6 * (x[0] / 255 - expected).square().mean().sqrt()
 
 
@@ -259,7 +265,7 @@ def test_blur_matrix(radius: int, size: int) -> None:
     sigma = torch.tensor([0.1, 0.7, 2.0])
     image = torch.rand(size, size, generator=seeded(), dtype=torch.float64)
     matrices = torch.eye(size).repeat(4, 1, 1)
-    apply_blur(matrices, torch.tensor([0, 1, 3]), half_kernels(sigma, radius))
+    add_blur(matrices, torch.tensor([0.1, 0.7, 0.0, 2.0]), radius)
     assert torch.equal(matrices[2], torch.eye(size)), "the third is not blurred"
     for matrix, s in zip(matrices[[0, 1, 3]].double(), sigma, strict=True):
         expected = torch.from_numpy(slow_blur(image.numpy(), s.item(), radius))
@@ -267,18 +273,17 @@ def test_blur_matrix(radius: int, size: int) -> None:
         torch.testing.assert_close(matrix.sum(1), torch.ones(size, dtype=torch.float64), atol=1e-6, rtol=0)
 
 
-def test_blur_is_off_up_to_32_pixels_unless_asked_for() -> None:
-    assert contrastive(32, MEAN, STD).blur_probability == 0
-    assert contrastive(33, MEAN, STD).blur_probability == 0.5
-    assert contrastive(32, MEAN, STD, blur=True).blur_probability == 0.5
-    assert contrastive(64, MEAN, STD, blur=False).blur_probability == 0
-    assert 2 * contrastive(64, MEAN, STD).blur_radius + 1 == 7
-    assert 2 * contrastive(224, MEAN, STD).blur_radius + 1 == 23
+@pytest.mark.parametrize(
+    ("size", "blur", "share"), [(32, None, 0), (33, None, 0.5), (32, 0.5, 0.5), (64, 0.0, 0)]
+)
+def test_blur_is_off_up_to_32_pixels_unless_asked_for(size: int, blur: float | None, share: float) -> None:
+    drawn = Contrastive(size, MEAN, STD, blur=blur).draw(1000, size, size, seeded())
+    assert (drawn[:, -1] > 0).float().mean() == pytest.approx(share, abs=0.06 if share else 0)
 
 
 def test_drawn_parameters_have_the_right_frequencies_and_ranges() -> None:
     n = 20_000
-    p = contrastive(64, MEAN, STD).draw(n, 64, 64, seeded())
+    p = Drawn(*Contrastive(64, MEAN, STD).draw(n, 64, 64, seeded()).unbind(1))
 
     def close(mask: Tensor, probability: float) -> bool:
         return abs(mask.float().mean().item() - probability) < 4 * math.sqrt(
@@ -299,7 +304,7 @@ def test_drawn_parameters_have_the_right_frequencies_and_ranges() -> None:
     assert p.sigma[p.sigma > 0].min() >= 0.1
     assert p.sigma.max() <= 2.0
     # Independent of each other
-    columns = torch.stack([p.brightness, p.contrast, p.saturation, p.hue, p.sigma, p.box[:, 2]])[:, jittered]
+    columns = torch.stack([p.brightness, p.contrast, p.saturation, p.hue, p.sigma, p.height])[:, jittered]
     off_diagonal = torch.corrcoef(columns) - torch.eye(6)
     assert off_diagonal.abs().max() < 0.04
 
@@ -308,7 +313,7 @@ def test_drawn_parameters_have_the_right_frequencies_and_ranges() -> None:
 def test_crop_boxes_follow_the_sequential_recipe(height: int, width: int) -> None:
     """Same distribution as ten attempts one after the other, as torchvision makes them."""
     n = 4000
-    boxes = draw_crop(n, height, width, (0.2, 1.0), (3 / 4, 4 / 3), seeded())
+    boxes = _draw_boxes(n, height, width, (0.2, 1.0), (3 / 4, 4 / 3), seeded())
     rng = np.random.default_rng(0)
     slow = []
     for _ in range(n):
@@ -337,7 +342,7 @@ def test_crop_boxes_follow_the_sequential_recipe(height: int, width: int) -> Non
 
 
 def test_crop_without_a_fitting_box_is_the_central_one() -> None:
-    boxes = draw_crop(5, 10, 100, (1.0, 1.0), (3 / 4, 4 / 3), seeded())
+    boxes = _draw_boxes(5, 10, 100, (1.0, 1.0), (3 / 4, 4 / 3), seeded())
     assert torch.equal(boxes, torch.tensor([[0.0, 43.0, 10.0, 13.0]]).expand(5, 4))
 
 
@@ -370,7 +375,7 @@ def moments(x: Tensor) -> Tensor:
             K.ColorJitter(0.4, 0.4, 0.4, 0.0, p=0.8),
         ),
         (
-            {"blur": True, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)},
+            {"blur": 0.5, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)},
             K.RandomGaussianBlur((3, 3), (0.1, 2.0), p=0.5),
         ),
     ],
@@ -378,8 +383,8 @@ def moments(x: Tensor) -> Tensor:
 )
 def test_distribution_is_that_of_kornia(settings: dict[str, object], oracle: torch.nn.Module) -> None:
     n = 3000
-    off: dict[str, object] = {"flip": 0.0, "jitter_probability": 0.0, "gray": 0.0, "blur": False}
-    augment = contrastive(32, MEAN, STD, **(off | settings))  # type: ignore[arg-type]
+    off: dict[str, object] = {"flip": 0.0, "jitter_probability": 0.0, "gray": 0.0, "blur": 0.0}
+    augment = Contrastive(32, MEAN, STD, **(off | settings))  # type: ignore[arg-type]
     # One image between a quarter and a half of white, so that nothing is clipped, many times.
     image = pictures(1, 3, 32, 32, seed=4)
     image = (64 + image.float() / 4).to(torch.uint8).expand(n, 3, 32, 32)
@@ -404,50 +409,51 @@ def test_distribution_is_that_of_kornia(settings: dict[str, object], oracle: tor
 def test_replay_equals_one_image_at_a_time(
     channels: int, height: int, width: int, size: int, padding: int
 ) -> None:
-    augment = replay(size, MEAN[:channels], STD[:channels], padding=padding)
+    augment = Replay(size, MEAN[:channels], STD[:channels], padding=padding)
     x = torch.randint(0, 256, (30, channels, height, width), generator=seeded(), dtype=torch.uint8)
-    p = augment.draw(30, height, width, seeded(1))
-    out = augment.apply(x, p)
+    drawn = augment.draw(30, height, width, seeded(1))
+    out = augment.apply(x, drawn)
+    top, left, flip = drawn.T
     assert out.is_contiguous(memory_format=torch.channels_last)
-    assert p.flip.any()
-    assert not p.flip.all()
+    assert flip.any()
+    assert not flip.all()
     for n in range(30):
         for c in range(channels):
             for i in range(size):
                 for j in range(size):
-                    column = size - 1 - j if p.flip[n] else j
-                    row, column = i + int(p.top[n]) - padding, column + int(p.left[n]) - padding
+                    column = size - 1 - j if flip[n] else j
+                    row, column = i + int(top[n]) - padding, column + int(left[n]) - padding
                     inside = 0 <= row < height and 0 <= column < width
                     value = x[n, c, row, column].item() / 255 if inside else 0.0
                     assert out[n, c, i, j].item() == pytest.approx((value - MEAN[c]) / STD[c], abs=1e-5)
 
 
 def test_replay_does_not_change_its_input_and_draws_uniformly() -> None:
-    augment = replay(8, MEAN, STD, padding=2)
+    augment = Replay(8, MEAN, STD, padding=2)
     x = pictures(10, 3, 8, 8)
     before = x.clone()
     for padding in (0, 2):
-        replay(8, MEAN, STD, padding=padding)(x, seeded())
+        Replay(8, MEAN, STD, padding=padding)(x, seeded())
         assert torch.equal(x, before)
-    p = augment.draw(10_000, 8, 8, seeded())
-    for offsets in (p.top, p.left):
+    top, left, flip = augment.draw(10_000, 8, 8, seeded()).T
+    for offsets in (top, left):
         counts = torch.bincount(offsets, minlength=5)
         assert len(counts) == 5
         assert ((counts - 2000).square() / 2000).sum() < 18.5  # chi-square, 4 degrees, p 0.001
-    assert abs(p.flip.float().mean() - 0.5) < 0.02
-    assert not replay(8, MEAN, STD, flip=0.0).draw(100, 8, 8, seeded()).flip.any()
+    assert abs(flip.float().mean() - 0.5) < 0.02
+    assert not Replay(8, MEAN, STD, flip=0.0).draw(100, 8, 8, seeded())[:, 2].any()
 
 
 def test_replay_without_padding_is_plain() -> None:
     x = pictures(5, 3, 8, 8)
-    assert torch.equal(replay(8, MEAN, STD, padding=0, flip=0.0)(x, seeded()), plain(MEAN, STD)(x, seeded()))
+    assert torch.equal(Replay(8, MEAN, STD, padding=0, flip=0.0)(x, seeded()), Plain(MEAN, STD)(x, seeded()))
 
 
 def test_plain_normalizes_and_draws_nothing() -> None:
     generator = seeded()
     state = generator.get_state()
     x = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).expand(2, 3, 16, 16)
-    out = plain(MEAN, STD)(x, generator)
+    out = Plain(MEAN, STD)(x, generator)
     mean, std = (torch.tensor(v)[:, None, None] for v in (MEAN, STD))
     torch.testing.assert_close(out, (x / 255 - mean) / std)
     assert out.is_contiguous(memory_format=torch.channels_last)
@@ -456,16 +462,16 @@ def test_plain_normalizes_and_draws_nothing() -> None:
 
 def test_views_are_view_major_and_differ() -> None:
     x = pictures(6, 3, 16, 16)
-    augment = contrastive(16, MEAN, STD)
-    out = views(x, augment, 2, seeded())
+    augment = Contrastive(16, MEAN, STD)
+    out = augment(x, seeded(), views=2)
     assert out.shape == (12, 3, 16, 16)
     assert out.is_contiguous(memory_format=torch.channels_last)
     for n in range(6):
         assert not torch.equal(out[n], out[n + 6])
-    stacked = views(x, plain(MEAN, STD), 3, seeded())
-    assert torch.equal(stacked, plain(MEAN, STD)(x).repeat(3, 1, 1, 1))
-    with pytest.raises(ValueError, match="count is 0"):
-        views(x, augment, 0, seeded())
+    stacked = Plain(MEAN, STD)(x, seeded(), views=3)
+    assert torch.equal(stacked, Plain(MEAN, STD)(x, seeded()).repeat(3, 1, 1, 1))
+    with pytest.raises(ValueError, match="views is 0"):
+        augment(x, seeded(), views=0)
 
 
 # --- all of them -------------------------------------------------------------------------------------
@@ -473,9 +479,9 @@ def test_views_are_view_major_and_differ() -> None:
 
 @pytest.mark.parametrize(
     "augment",
-    [contrastive(16, MEAN, STD, blur=True), contrastive(40, MEAN, STD), replay(16, MEAN, STD, padding=14)],
+    [Contrastive(16, MEAN, STD, blur=0.5), Contrastive(40, MEAN, STD), Replay(16, MEAN, STD, padding=14)],
 )
-def test_a_generator_state_decides_everything(augment: ContrastiveAugmentation) -> None:
+def test_a_generator_state_decides_everything(augment: Augmentation) -> None:
     x = pictures(9, 3, 16, 16)
     generator = seeded(5)
     state = generator.get_state()
@@ -488,9 +494,9 @@ def test_a_generator_state_decides_everything(augment: ContrastiveAugmentation) 
 
 
 @pytest.mark.parametrize(
-    "augment", [contrastive(8, (0.5,), (0.5,)), replay(8, (0.5,), (0.5,)), plain((0.5,), (0.5,))]
+    "augment", [Contrastive(8, (0.5,), (0.5,)), Replay(8, (0.5,), (0.5,)), Plain((0.5,), (0.5,))]
 )
-def test_digits_empty_batches_layouts_and_pickles(augment: ContrastiveAugmentation) -> None:
+def test_digits_empty_batches_layouts_and_pickles(augment: Augmentation) -> None:
     x = pictures(7, 1, 8, 8)
     out = augment(x, seeded())
     assert out.shape == (7, 1, 8, 8)
@@ -507,26 +513,26 @@ def test_digits_empty_batches_layouts_and_pickles(augment: ContrastiveAugmentati
 
 def test_channels_last_color_input_gives_the_same() -> None:
     x = pictures(5, 3, 40, 40)
-    for augment in (contrastive(40, MEAN, STD), replay(40, MEAN, STD), plain(MEAN, STD)):
+    for augment in (Contrastive(40, MEAN, STD), Replay(40, MEAN, STD), Plain(MEAN, STD)):
         out = augment(x, seeded())
         assert torch.equal(augment(x.contiguous(memory_format=torch.channels_last), seeded()), out)
 
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="scale is"):
-        contrastive(8, MEAN, STD, scale=(0.0, 1.0))
+        Contrastive(8, MEAN, STD, scale=(0.0, 1.0))
     with pytest.raises(ValueError, match="ratio is"):
-        contrastive(8, MEAN, STD, ratio=(2.0, 1.0))
+        Contrastive(8, MEAN, STD, ratio=(2.0, 1.0))
     with pytest.raises(ValueError, match="jitter is"):
-        contrastive(8, MEAN, STD, jitter=(0.4, 0.4, 0.4, 0.6))
+        Contrastive(8, MEAN, STD, jitter=(0.4, 0.4, 0.4, 0.6))
     with pytest.raises(ValueError, match=r"gray is 1\.2"):
-        contrastive(8, MEAN, STD, gray=1.2)
+        Contrastive(8, MEAN, STD, gray=1.2)
     with pytest.raises(ValueError, match="std must be positive"):
-        plain(MEAN, (0.0, 0.1, 0.1))
+        Plain(MEAN, (0.0, 0.1, 0.1))
     with pytest.raises(ValueError, match="1 or 3 channels"):
-        replay(8, (0.5, 0.5), (0.5, 0.5))
+        Replay(8, (0.5, 0.5), (0.5, 0.5))
     with pytest.raises(ValueError, match="smaller than the crop"):
-        replay(20, MEAN, STD, padding=2)(pictures(1, 3, 8, 8), seeded())
+        Replay(20, MEAN, STD, padding=2)(pictures(1, 3, 8, 8), seeded())
 
 
 @pytest.mark.parametrize("name", ["CIFAR-10", "CIFAR-100"])

@@ -20,7 +20,7 @@ from gplasc.models import Network, Outputs
 from gplasc.random import Generators
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
-from gplasc.streams.augment import Augmentation, StoredViews, contrastive, plain, replay, views
+from gplasc.streams.augment import Augmentation, Contrastive, Plain, Replay, StoredViews, views
 
 FORWARD_ROWS = 512
 """Rows that are read and augmented together outside training."""
@@ -291,11 +291,12 @@ def _network_of(modules: nn.ModuleDict) -> Network:
 def new_augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
     """Return the augmentations of images, or of features, by their kind."""
     if images.features:
-        return {"contrastive": StoredViews(), "replay": StoredViews(), "plain": StoredViews(plain=True)}
+        stored = StoredViews(images.shape[0])
+        return {"contrastive": stored, "replay": stored, "plain": StoredViews(1)}
     data, size = config.data, images.shape[-1]
     color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
     return {
-        "contrastive": contrastive(
+        "contrastive": Contrastive(
             size,
             images.mean,
             images.std,
@@ -303,6 +304,6 @@ def new_augmentations(config: Config, images: ImageFormat) -> Mapping[Augmentati
             flip=data.flip,
             jitter=(color[0], color[1], color[2], color[3]),
         ),
-        "replay": replay(size, images.mean, images.std, padding=data.padding, flip=data.flip),
-        "plain": plain(images.mean, images.std),
+        "replay": Replay(size, images.mean, images.std, padding=data.padding, flip=data.flip),
+        "plain": Plain(images.mean, images.std),
     }

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from gplasc.streams.augment import Augmentation, views
-
-
-@runtime_checkable
-class _Split(Protocol):
-    """An augmentation that draws for all images and is applied to some."""
-
-    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Any:
-        """Draw the random numbers of n images: a dataclass of tensors with n rows."""
-
-    def apply(self, x: Tensor, parameters: Any) -> Tensor:
-        """Augment images by random numbers that were drawn before."""
+from gplasc.streams.augment import Augmentation
 
 
 def some_views(
@@ -44,9 +31,6 @@ def some_views(
     Returns:
         (K, C, H', W') float32.
     """
-    if not isinstance(augmentation, _Split):
-        return views(to_device(x), augmentation, count, generator)[rows]
-    parameters = augmentation.draw(count * len(x), x.shape[2], x.shape[3], generator)
-    part = {field.name: getattr(parameters, field.name)[rows] for field in fields(parameters)}
+    drawn = augmentation.draw(count * len(x), x.shape[2], x.shape[3], generator)
     images = x[torch.arange(count * len(x))[rows] % max(len(x), 1)]
-    return augmentation.apply(to_device(images), type(parameters)(**part))
+    return augmentation.apply(to_device(images), drawn[rows])

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from gplasc._io.files import atomic_path
 from gplasc.errors import UserError
-from gplasc.streams.augment import contrastive, replay, views
+from gplasc.streams.augment import Contrastive, Replay
 from gplasc.streams.stream import Stream
 
 _GAP = 3
@@ -81,8 +81,8 @@ def draw_preview(stream: Stream, path: Path, *, tasks: int = 5, images: int = 3,
 def _rows(stream: Stream, x: Tensor, generator: torch.Generator) -> list[Tensor]:
     """uint8 (N, C, H, W) -> four float batches in 0..1: original, first view, second view, crop and flip."""
     size = stream.image_shape[1]
-    augmented = views(x, contrastive(size, stream.mean, stream.std), 2, generator)
-    cropped = replay(size, stream.mean, stream.std, padding=size // 8)(x, generator)
+    augmented = Contrastive(size, stream.mean, stream.std)(x, generator, views=2)
+    cropped = Replay(size, stream.mean, stream.std, padding=size // 8)(x, generator)
     mean = torch.tensor(stream.mean).view(1, -1, 1, 1)
     std = torch.tensor(stream.std).view(1, -1, 1, 1)
     seen = [(batch * std + mean).clamp(0, 1) for batch in (*augmented.chunk(2), cropped)]

@@ -1,30 +1,25 @@
 """Augmentation of whole batches: random per image, on any device, driven by a generator that is passed in.
 
-An augmentation is a frozen object that is called with uint8 images (N, C, H, W) and a generator and gives
+An augmentation is a frozen object that is called with uint8 images (N, C, H, W) and a generator and returns
 float32 images, normalized, channels last:
 
-    augment = contrastive(32, mean, std)
-    x = views(images, augment, 2, generator)            # two views for the contrastive methods
-    x = replay(32, mean, std)(images, generator)        # padded crop and flip for the replay methods
-    x = plain(mean, std)(images, generator)             # test time
+    x = Contrastive(32, mean, std)(images, generator, views=2)    # two views for the contrastive methods
+    x = Replay(32, mean, std)(images, generator)                  # padded crop and flip for the replay methods
+    x = Plain(mean, std)(images, generator)                       # test time
 
-Every random number is drawn on the CPU first (`draw`), then the images are computed from those numbers
-(`apply`), so a generator state gives the same parameters whatever the device.
+A call draws all random numbers on the CPU (`draw`) and computes the images from them (`apply`). A generator state
+therefore gives the same random numbers on every device, and a process can draw for all rows and compute its share.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
-from gplasc.streams.augment.normalize import plain
-from gplasc.streams.augment.padded_crop import replay
-from gplasc.streams.augment.simclr import contrastive
-from gplasc.streams.augment.stored import StoredViews
+from gplasc.streams.augment.basic import Augmentation, Plain, Replay, StoredViews
+from gplasc.streams.augment.contrastive import Contrastive
 
-__all__ = ["DEVIATIONS", "Augmentation", "StoredViews", "contrastive", "plain", "replay", "views"]
+__all__ = ["DEVIATIONS", "Augmentation", "Contrastive", "Plain", "Replay", "StoredViews"]
 
 DEVIATIONS = (
     "hue turns the colors about the gray axis of RGB, which keeps the mean of the channels; torchvision turns it in "
@@ -38,33 +33,10 @@ DEVIATIONS = (
     "CIFAR-100 is normalized with mean (0.5071, 0.4867, 0.4408) and standard deviation (0.2675, 0.2565, 0.2761), as in "
     "SupContrast and Mammoth; the code of CCLIS has (0.5153, 0.4961, 0.4497) and (0.2608, 0.2551, 0.2779)",
 )
-"""Where augmentation departs from torchvision's transforms, on which the code of SupContrast, Co2L and CCLIS
-is built, and from the constants of that code."""
-
-
-class Augmentation(Protocol):
-    """Called with uint8 images (N, C, H, W) and a generator; gives float32 (N, C, H', W'), normalized."""
-
-    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment every image by its own random numbers; the result is channels last."""
-        ...
+"""Differences from torchvision's transforms, on which the code of SupContrast, Co2L and CCLIS is built, and from
+the constants of that code."""
 
 
 def views(x: Tensor, augmentation: Augmentation, count: int, generator: torch.Generator) -> Tensor:
-    """Return `count` independent views of every image.
-
-    Args:
-        x: (N, C, H, W) uint8.
-        augmentation: Made by `contrastive`, `replay` or `plain`.
-        count: Number of views, at least 1.
-        generator: Source of the random numbers, on the CPU.
-
-    Returns:
-        (count * N, C, H', W') float32; row v * N + n is view v of image n.
-
-    Raises:
-        ValueError: If `count` is below 1.
-    """
-    if count < 1:
-        raise ValueError(f"count is {count}; at least one view is needed")
-    return augmentation(x.repeat(count, 1, 1, 1) if count > 1 else x, generator)
+    """Return ``augmentation(x, generator, views=count)``."""
+    return augmentation(x, generator, views=count)
