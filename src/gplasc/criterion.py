@@ -13,9 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from gplasc import geometry, losses
-from gplasc.losses import _inputs
-from gplasc.losses._inputs import DimensionReduction
-from gplasc.losses.region import PositionTarget, RangeForm, RangeReduction, center_cosine, class_sizes
+from gplasc.losses import kernels
+from gplasc.losses._blocks import full_precision
+from gplasc.losses._checks import (
+    check_choice,
+    check_labels,
+    check_mask,
+    check_pair,
+    check_positive,
+    check_rows,
+)
+from gplasc.losses.kernels import RangeForm
+from gplasc.losses.region import PositionTarget
 
 __all__ = ["GPLASC", "Distillation", "Frame"]
 
@@ -129,15 +138,11 @@ class GPLASC(nn.Module):
         assign_temperature: The temperature of the assignment term.
         num_classes: The number of classes per task, one number or one per task. Default: see above.
         frame: The arrangement of the directions: "auto", "simplex", "orthonormal" or "nonnegative".
-        position_target: "scaled" has the norm that fits k, so that all terms can be 0 together; "unit" is as published;
-            "cosine" compares directions only.
-        position_dimensions: See `dimensions` of `gplasc.losses.position_loss`.
+        position_target: "scaled" has the norm that fits k, so that all terms can be 0 together; "unit" is as published.
         range_form: See `form` of `gplasc.losses.range_loss`.
-        range_reduction: See `reduction` of `gplasc.losses.range_loss`.
         distillation: "mse" (between unit features), "ird" (relations between past samples), "projector" (raw features
             through an autoencoder, whose parameters belong to this module: add them to the optimizer), "none", or
             weights such as {"mse": 1.0, "ird": 0.5}.
-        distill_normalize: Whether "mse" normalizes the features.
         student_temperature: The temperature of "ird" for the current model.
         teacher_temperature: The temperature of "ird" for the previous model.
         projector_code_dim: See `code_dim` of `gplasc.losses.FeatureProjector`.
@@ -172,11 +177,8 @@ class GPLASC(nn.Module):
         num_classes: int | Sequence[int] | None = None,
         frame: Frame = "auto",
         position_target: PositionTarget = "scaled",
-        position_dimensions: DimensionReduction = "sum",
         range_form: RangeForm = "hinge",
-        range_reduction: RangeReduction = "mean",
         distillation: Distillation | Literal["none"] | Mapping[str, float] = "mse",
-        distill_normalize: bool = True,
         student_temperature: float = 0.2,
         teacher_temperature: float = 0.01,
         projector_code_dim: int | None = None,
@@ -196,11 +198,8 @@ class GPLASC(nn.Module):
         self.assign_temperature = assign_temperature
         self.frame: Frame = frame
         self.position_target: PositionTarget = position_target
-        self.position_dimensions: DimensionReduction = position_dimensions
         self.range_form: RangeForm = range_form
-        self.range_reduction: RangeReduction = range_reduction
         self.distillation = _distillation_weights(distillation)
-        self.distill_normalize = distill_normalize
         self.student_temperature = student_temperature
         self.teacher_temperature = teacher_temperature
         self.check_features = check_features
@@ -211,14 +210,12 @@ class GPLASC(nn.Module):
                 raise TypeError(f"{name} must be a number, got {getattr(self, name)!r}.")
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        _inputs.require_choice("frame", frame, get_args(Frame))
-        _inputs.require_choice("position_target", position_target, get_args(PositionTarget))
-        _inputs.require_choice("position_dimensions", position_dimensions, get_args(DimensionReduction))
-        _inputs.require_choice("range_form", range_form, get_args(RangeForm))
-        _inputs.require_choice("range_reduction", range_reduction, get_args(RangeReduction))
-        _inputs.require_positive("assign_temperature", assign_temperature)
-        _inputs.require_positive("student_temperature", student_temperature)
-        _inputs.require_positive("teacher_temperature", teacher_temperature)
+        check_choice("frame", frame, get_args(Frame))
+        check_choice("position_target", position_target, get_args(PositionTarget))
+        check_choice("range_form", range_form, get_args(RangeForm))
+        check_positive("assign_temperature", assign_temperature)
+        check_positive("student_temperature", student_temperature)
+        check_positive("teacher_temperature", teacher_temperature)
 
         generator = torch.Generator().manual_seed(seed)
         vertices, self.angle = _build_frame(frame, self.num_tasks, self.feature_dim, generator)
@@ -256,8 +253,6 @@ class GPLASC(nn.Module):
         past_features: Tensor | None = None,
         previous_features: Tensor | None = None,
         past_tasks: Tensor | None = None,
-        gram: Tensor | None = None,
-        normalized: bool = False,
     ) -> dict[str, Tensor]:
         """Return the terms of one batch.
 
@@ -272,8 +267,6 @@ class GPLASC(nn.Module):
                 also (N, feature_dim).
             past_tasks: The task of each past sample, integers of shape (M,), with `past` also (N,): past samples take
                 part in the assignment if it is given.
-            gram: The cosines of `features` of shape (N, N), if they are known already.
-            normalized: Whether all features are unit rows already.
 
         Returns:
             {"range", "position", "distill"}, and "assign" if its weight is above 0: tensors of shape () multiplied by
@@ -285,11 +278,11 @@ class GPLASC(nn.Module):
         """
         task = self._check_task(task)
         self._check_width("features", features)
-        _inputs.require_labels(labels, len(features), "labels")
+        check_labels(labels, len(features), "labels")
         if past is not None:
-            if past_features is not None or gram is not None:
-                raise ValueError("past marks rows of features: leave out past_features and gram.")
-            _inputs.require_mask("past", past, len(features))
+            if past_features is not None:
+                raise ValueError("past marks rows of features: leave out past_features.")
+            check_mask("past", past, len(features))
             if previous_features is not None:
                 self._check_width("previous_features", previous_features)
                 if len(previous_features) == len(past):
@@ -307,8 +300,8 @@ class GPLASC(nn.Module):
             raise ValueError("past_features and previous_features belong together: pass both or neither.")
         if num_classes is not None:
             self._remember_classes(task, num_classes)
-        with _inputs.full_precision(features):
-            z = self._unit_rows(features, normalized)
+        with full_precision(features):
+            z = self._unit_rows(features)
             if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
                 if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
                     torch.compiler.disable(self._choose_frame, reason=_EAGER)(z)
@@ -322,12 +315,12 @@ class GPLASC(nn.Module):
                 else:
                     self._inspect(z.detach().amin(), task)
             terms = {
-                "range": self._range(z, labels, threshold, gram),
+                "range": self._range(z, labels, threshold),
                 "position": self._position(z, labels, task, norm),
-                "distill": self._distill(z, past_features, previous_features, normalized),
+                "distill": self._distill(z, past_features, previous_features),
             }
             if self.lambda_assign > 0:
-                terms["assign"] = self._assign(z, task, past_features, past_tasks, normalized)
+                terms["assign"] = self._assign(z, task, past_features, past_tasks)
             if self.check_features and z.device.type != "meta":
                 self._check_features(z, labels, past_features, previous_features)
             return terms
@@ -471,14 +464,12 @@ class GPLASC(nn.Module):
             vertices, self.angle = _build_frame(self.frame, self.num_tasks, self.feature_dim, generator)
             self.vertices = vertices.to(self.vertices)
 
-    def _unit_rows(self, features: Tensor, normalized: bool) -> Tensor:
+    def _unit_rows(self, features: Tensor) -> Tensor:
         """Return unit rows (N, D). With `limit_gradient` their gradient is at most that of features of norm 1."""
-        if normalized:
-            return _inputs.promote(features)
-        z = losses.unit_rows(features)
+        z = kernels.unit(features)
         if not self.limit_gradient:
             return z
-        scale = torch.linalg.vector_norm(_inputs.promote(features.detach()), dim=1, keepdim=True).clamp(max=1)
+        scale = torch.linalg.vector_norm(kernels.promote(features.detach()), dim=1, keepdim=True).clamp(max=1)
         fixed = z.detach()
         limited: Tensor = fixed + scale * (z - fixed)
         return limited
@@ -489,7 +480,7 @@ class GPLASC(nn.Module):
         if count is not None:
             known = self._region(count)
             return known.k, known.center_norm
-        present = (1 / class_sizes(labels).float()).sum().round().long()
+        present = (1 / kernels.class_sizes(labels).float()).sum().round().long()
         seen = torch.maximum(self.classes_seen[task], present)
         if self.training:
             self.classes_seen[task] = seen.detach()
@@ -503,12 +494,10 @@ class GPLASC(nn.Module):
         several = seen > 1
         return torch.where(several, k, -1.0), torch.where(several, pair.center_norm, 1.0)
 
-    def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor, gram: Tensor | None) -> Tensor:
+    def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor) -> Tensor:
         if self.lambda_range == 0 or self._alone:
             return z.sum() * 0.0
-        terms = losses.range_terms(
-            z, labels, threshold, form=self.range_form, reduction=self.range_reduction, gram=gram
-        )
+        terms = kernels.range_pairs(z, labels, threshold, self.range_form)
         self._seen["threshold"] = threshold.detach() if isinstance(threshold, Tensor) else threshold
         self._seen["active_hinge_fraction"] = terms.active_fraction
         return self.lambda_range * terms.loss
@@ -516,54 +505,49 @@ class GPLASC(nn.Module):
     def _position(self, z: Tensor, labels: Tensor, task: int, norm: float | Tensor) -> Tensor:
         if self.lambda_position == 0 or self._alone or len(z) == 0:
             return z.sum() * 0.0
-        mean = losses.task_center(z, labels)
+        mean = kernels.task_center(z, labels)
         vertex = self.vertices[task].to(mean.dtype)
         self._seen["center_norm"] = torch.linalg.vector_norm(mean.detach())
-        self._seen["center_cosine"] = center_cosine(mean.detach(), vertex)
+        self._seen["center_cosine"] = kernels.center_cosine(mean.detach(), vertex)
         if self.position_target == "unit":
             self._seen["target_norm"] = 1.0
         else:
             self._seen["target_norm"] = norm.detach() if isinstance(norm, Tensor) else norm
-        return self.lambda_position * losses.center_loss(
-            mean, vertex, target=self.position_target, norm=norm, dimensions=self.position_dimensions
+        return self.lambda_position * kernels.position(
+            mean, vertex, norm if self.position_target == "scaled" else None
         )
 
-    def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None, normalized: bool) -> Tensor:
+    def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> Tensor:
         total = z.sum() * 0.0
         if student is None or teacher is None or self.lambda_distill == 0:
             return total
         self._check_width("past_features", student)
         self._check_width("previous_features", teacher)
+        check_pair(("past_features", "previous_features"), student, teacher, same_width=True)
         for name, weight in self.distillation.items():
-            if name == "mse" and self.distill_normalize:
-                term = losses.feature_distillation(
-                    self._unit_rows(student, normalized),
-                    self._unit_rows(teacher, normalized),
-                    normalize=False,
-                )
-            elif name == "mse":
-                term = losses.feature_distillation(student, teacher, normalize=False)
+            if name == "mse":
+                term = kernels.feature_distance(self._unit_rows(student), self._unit_rows(teacher))
             elif name == "ird":
-                term = losses.relation_distillation(
-                    self._unit_rows(student, normalized),
-                    self._unit_rows(teacher, normalized),
-                    student_temperature=self.student_temperature,
-                    teacher_temperature=self.teacher_temperature,
+                term = kernels.relation(
+                    self._unit_rows(student),
+                    self._unit_rows(teacher),
+                    self.student_temperature,
+                    self.teacher_temperature,
                 )
             else:
                 assert self.projector is not None
-                term = losses.projector_distillation(student, teacher, self.projector)
+                term = kernels.projected_distance(
+                    kernels.promote(student), kernels.promote(teacher), self.projector
+                )
             total = total + weight * term
         return self.lambda_distill * total
 
-    def _assign(
-        self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None, normalized: bool
-    ) -> Tensor:
+    def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
         tasks = torch.full((len(z),), task, device=z.device)
         if past is not None and past_tasks is not None:
             self._check_width("past_features", past)
-            _inputs.require_labels(past_tasks, len(past), "past_tasks")
-            z = torch.cat([z, self._unit_rows(past, normalized)])
+            check_labels(past_tasks, len(past), "past_tasks")
+            z = torch.cat([z, self._unit_rows(past)])
             tasks = torch.cat([tasks, past_tasks.to(tasks)])
         term = losses.assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
         return self.lambda_assign * term
@@ -590,7 +574,7 @@ class GPLASC(nn.Module):
         return task
 
     def _check_width(self, name: str, features: Tensor) -> None:
-        _inputs.require_rows(name, features)
+        check_rows(name, features)
         if features.shape[1] != self.feature_dim:
             raise ValueError(
                 f"{name} must have shape (N, {self.feature_dim}), got {tuple(features.shape)}: "
@@ -604,7 +588,7 @@ class GPLASC(nn.Module):
         faults = [z.new_zeros(())] * 6
         for index, rows in enumerate((z, student, teacher)):
             if rows is not None:
-                faults[index] = (~_inputs.promote(rows.detach()).sum().isfinite()).to(z.dtype)
+                faults[index] = (~kernels.promote(rows.detach()).sum().isfinite()).to(z.dtype)
         if len(z) > 0:
             # A row of zeros stays one when it is normalized. A few rows are not enough to see a share of them.
             share = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
@@ -698,11 +682,8 @@ _SETTINGS = (
     "assign_temperature",
     "frame",
     "position_target",
-    "position_dimensions",
     "range_form",
-    "range_reduction",
     "distillation",
-    "distill_normalize",
     "student_temperature",
     "teacher_temperature",
     "check_features",
@@ -749,7 +730,7 @@ def _distillation_weights(distillation: str | Mapping[str, float]) -> dict[str, 
         return {}
     weights = {distillation: 1.0} if isinstance(distillation, str) else dict(distillation)
     for name, weight in weights.items():
-        _inputs.require_choice("distillation", name, get_args(Distillation))
+        check_choice("distillation", name, get_args(Distillation))
         if not weight >= 0:
             raise ValueError(f"the weight of distillation {name!r} must be 0 or more, got {weight}.")
     return {name: float(weight) for name, weight in weights.items() if weight > 0}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gplasc.geometry import supcon_lower_bound
-from gplasc.losses import supcon, unit_rows
+from gplasc.losses import kernels, supcon, unit_rows
 
 
 def batch(rows: int, dim: int, classes: int, seed: int = 0, dtype=torch.float64) -> tuple[Tensor, Tensor]:
@@ -31,24 +31,21 @@ def slow_rows(z: Tensor, y: Tensor, temperature: float) -> list[float | None]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("chunk_rows", [None, 4])
-def test_it_is_the_double_loop(seed, chunk_rows):
+@pytest.mark.parametrize("height", [None, 4])
+def test_it_is_the_double_loop(seed, height, in_blocks):
+    in_blocks(height, 11)
     z, y = batch(11, 5, 4, seed)
     y[3] = 9
     rows = slow_rows(z, y, 0.3)
     assert rows[3] is None
     valid = [row for row in rows if row is not None]
-    assert supcon(z, y, temperature=0.3, chunk_rows=chunk_rows).item() == pytest.approx(
-        sum(valid) / len(valid)
+    assert supcon(z, y, temperature=0.3).item() == pytest.approx(sum(valid) / len(valid))
+    assert supcon(z, y, temperature=0.3, divisor="rows", base_temperature=0.07).item() == pytest.approx(
+        0.3 / 0.07 * sum(valid) / len(z)
     )
-    assert supcon(
-        z, y, temperature=0.3, divisor="rows", base_temperature=0.07, chunk_rows=chunk_rows
-    ).item() == pytest.approx(0.3 / 0.07 * sum(valid) / len(z))
-    assert supcon(z, y, temperature=0.3, reduction="sum", chunk_rows=chunk_rows).item() == pytest.approx(
-        sum(valid)
-    )
+    assert supcon(z, y, temperature=0.3, reduction="sum").item() == pytest.approx(sum(valid))
     expected = torch.tensor([row or 0.0 for row in rows], dtype=torch.float64)
-    assert torch.allclose(supcon(z, y, temperature=0.3, reduction="none", chunk_rows=chunk_rows), expected)
+    assert torch.allclose(supcon(z, y, temperature=0.3, reduction="none"), expected)
 
 
 def test_anchors_choose_who_has_a_loss_and_rows_divides_by_all():
@@ -124,23 +121,24 @@ def test_the_order_of_rows_and_the_names_of_classes_do_not_matter(seed, rows):
     assert torch.allclose(value, supcon(z @ rotation, y, temperature=0.2))
 
 
-@pytest.mark.parametrize("chunk_rows", [None, 3])
+@pytest.mark.parametrize("height", [None, 3])
 @pytest.mark.parametrize("divisor", ["anchors", "rows"])
-def test_its_gradient_is_right(chunk_rows, divisor):
+def test_its_gradient_is_right(height, divisor, in_blocks):
+    in_blocks(height, 7)
     z, y = batch(7, 3, 3, seed=2)
     anchors = torch.tensor([True, True, False, True, True, True, False])
 
     def loss(z: Tensor) -> Tensor:
-        return supcon(z, y, temperature=0.5, anchors=anchors, divisor=divisor, chunk_rows=chunk_rows)
+        return supcon(z, y, temperature=0.5, anchors=anchors, divisor=divisor)
 
     assert torch.autograd.gradcheck(loss, z.requires_grad_())
 
 
-def test_a_shared_gram_matrix_gives_the_same_value_and_gradient():
+def test_shared_cosines_give_the_same_value_and_gradient():
     z, y = batch(9, 4, 3)
     first, second = z.clone().requires_grad_(), z.clone().requires_grad_()
     plain = supcon(first, y, temperature=0.1)
-    shared = supcon(second, y, temperature=0.1, gram=second @ second.T)
+    shared = kernels.supcon(second, y, 0.1, cosines=kernels.cosines(second))
     plain.backward()
     shared.backward()
     assert torch.allclose(plain, shared)
@@ -160,8 +158,9 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("chunk_rows", [None, 1])
-def test_it_is_never_nan_and_always_has_a_graph(case, dtype, chunk_rows):
+@pytest.mark.parametrize("height", [None, 1])
+def test_it_is_never_nan_and_always_has_a_graph(case, dtype, height, in_blocks):
+    in_blocks(height)
     rows, labels = CASES[case]
     z = rows.to(dtype).requires_grad_()
     for divisor in ("anchors", "rows"):
@@ -170,7 +169,6 @@ def test_it_is_never_nan_and_always_has_a_graph(case, dtype, chunk_rows):
             torch.tensor(labels, dtype=torch.int64),
             temperature=0.01,
             divisor=divisor,
-            chunk_rows=chunk_rows,
         )
         assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
         assert loss.isfinite()
@@ -181,13 +179,14 @@ def test_it_is_never_nan_and_always_has_a_graph(case, dtype, chunk_rows):
             assert not gradient.any()
 
 
-def test_half_precision_and_autocast_are_computed_in_float32():
+def test_half_precision_and_autocast_are_computed_in_float32(in_blocks):
     z, y = batch(32, 16, 4, dtype=torch.bfloat16)
     exact = supcon(z.float(), y, temperature=0.05)
     assert torch.equal(supcon(z, y, temperature=0.05), exact)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(supcon(z.float(), y, temperature=0.05), exact)
-        blocks = supcon(z.float(), y, temperature=0.05, chunk_rows=5)
+        in_blocks(5, 32)
+        blocks = supcon(z.float(), y, temperature=0.05)
     assert torch.allclose(blocks, exact, atol=1e-5)
 
 
@@ -211,11 +210,8 @@ def test_labels_of_any_integer_type_work():
         ({"base_temperature": -1.0}, ValueError, "base_temperature must be greater than 0"),
         ({"anchors": torch.tensor([True])}, ValueError, "anchors must have shape"),
         ({"anchors": torch.tensor([1, 0, 1])}, TypeError, "boolean mask"),
-        ({"gram": torch.eye(2)}, ValueError, "gram must have shape"),
-        ({"gram": torch.eye(3).long()}, TypeError, "gram must be floating point"),
         ({"divisor": "pairs"}, ValueError, "anchors, rows"),
         ({"reduction": "max"}, ValueError, "mean, sum, none"),
-        ({"chunk_rows": 0}, ValueError, "chunk_rows must be at least 1"),
     ],
 )
 def test_wrong_arguments_are_explained(change, error, message):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gplasc.geometry import region, simplex_etf
-from gplasc.losses import center_loss, position_loss, range_loss, range_terms, task_center, unit_rows
+from gplasc.losses import position_loss, range_loss, unit_rows
+from gplasc.losses.kernels import center_cosine, cosines, range_pairs, task_center
 
 FORMS = {
     "hinge": lambda x: max(0.0, x),
@@ -34,9 +35,10 @@ def k_simplex(vertex: Tensor, classes: int, k: float) -> Tensor:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("chunk_rows", [None, 4])
+@pytest.mark.parametrize("height", [None, 4])
 @pytest.mark.parametrize("k", [-0.4, 0.0, 0.7])
-def test_range_is_the_double_loop(form, chunk_rows, k):
+def test_range_is_the_double_loop(form, height, k, in_blocks):
+    in_blocks(height, 10)
     z, y = batch(10, 3, 3, seed=1)
     values = [
         (k - float(z[i] @ z[j]), FORMS[form](k - float(z[i] @ z[j])))
@@ -46,13 +48,9 @@ def test_range_is_the_double_loop(form, chunk_rows, k):
     ]
     total = sum(value for _, value in values)
     active = sum(x > 0 for x, _ in values)
-    for reduction, expected in (
-        ("mean", total / len(values)),
-        ("mean_active", total / active),
-        ("sum", total),
-    ):
-        settings = {"form": form, "reduction": reduction, "chunk_rows": chunk_rows}
-        loss, fraction = range_terms(z, y, k, **settings)
+    for reduction, expected in (("mean", total / len(values)), ("sum", total)):
+        settings = {"form": form, "reduction": reduction}
+        loss, fraction = range_pairs(z, y, k, **settings)
         assert loss.item() == pytest.approx(expected)
         assert fraction.item() == pytest.approx(active / len(values))
         assert range_loss(z, y, torch.tensor(k, dtype=torch.float64), **settings).item() == pytest.approx(
@@ -61,13 +59,14 @@ def test_range_is_the_double_loop(form, chunk_rows, k):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("chunk_rows", [None, 2])
-@pytest.mark.parametrize("reduction", ["mean", "mean_active", "sum"])
-def test_the_gradient_of_range_is_right(form, chunk_rows, reduction):
+@pytest.mark.parametrize("height", [None, 2])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_gradient_of_range_is_right(form, height, reduction, in_blocks):
+    in_blocks(height, 6)
     z, y = batch(6, 3, 3, seed=3)
 
     def loss(z: Tensor) -> Tensor:
-        return range_loss(z, y, 0.3, form=form, reduction=reduction, chunk_rows=chunk_rows)
+        return range_loss(z, y, 0.3, form=form, reduction=reduction)
 
     assert torch.autograd.gradcheck(loss, z.requires_grad_())
 
@@ -78,7 +77,7 @@ def test_the_hinge_is_zero_exactly_when_every_pair_of_classes_satisfies_it(seed,
     z, y = batch(rows, 2, 2, seed)
     satisfied = all(float(z[i] @ z[j]) >= k for i in range(rows) for j in range(rows) if y[i] != y[j])
     for form in ("hinge", "squared_hinge"):
-        loss, fraction = range_terms(z, y, k, form=form)
+        loss, fraction = range_pairs(z, y, k, form=form)
         assert (fraction.item() == 0) == satisfied
         assert (loss.item() == 0) == satisfied
 
@@ -119,7 +118,7 @@ def test_at_the_k_simplex_range_and_scaled_position_vanish_together(classes, tas
     assert unit == pytest.approx((1 - found.center_norm) ** 2, abs=1e-7)
     assert task_center(z, y).norm().item() == pytest.approx(found.center_norm, abs=1e-7)
     if found.center_norm > 1e-3:
-        assert position_loss(z, y, vertex, target="cosine").item() == pytest.approx(0, abs=1e-9)
+        assert center_cosine(task_center(z, y), vertex).item() == pytest.approx(1, abs=1e-9)
 
 
 def slow_center(z: Tensor, y: Tensor) -> Tensor:
@@ -146,24 +145,21 @@ def test_the_center_of_equal_classes_is_the_plain_mean_and_of_nothing_the_origin
     assert torch.equal(task_center(z[:0], torch.empty(0, dtype=torch.int64)), torch.zeros(4).double())
 
 
-@pytest.mark.parametrize("dimensions", ["sum", "mean"])
-def test_position_is_the_double_loop(dimensions):
+def test_position_is_the_double_loop():
     z, y = batch(11, 6, 3, seed=5)
     vertex = simplex_etf(4, 6)[1]
     center = slow_center(z, y)
-    divisor = 6 if dimensions == "mean" else 1
-    unit = sum((float(center[d]) - float(vertex[d])) ** 2 for d in range(6)) / divisor
-    scaled = sum((float(center[d]) - 0.7 * float(vertex[d])) ** 2 for d in range(6)) / divisor
+    unit = sum((float(center[d]) - float(vertex[d])) ** 2 for d in range(6))
+    scaled = sum((float(center[d]) - 0.7 * float(vertex[d])) ** 2 for d in range(6))
     dot = sum(float(center[d]) * float(vertex[d]) for d in range(6))
     length = math.sqrt(sum(float(center[d]) ** 2 for d in range(6)))
-    assert position_loss(z, y, vertex, dimensions=dimensions).item() == pytest.approx(unit)
-    found = position_loss(z, y, vertex, target="scaled", norm=0.7, dimensions=dimensions)
+    assert position_loss(z, y, vertex).item() == pytest.approx(unit)
+    found = position_loss(z, y, vertex, target="scaled", norm=0.7)
     assert found.item() == pytest.approx(scaled)
-    assert position_loss(z, y, vertex, target="cosine").item() == pytest.approx(1 - dot / length)
-    assert torch.allclose(center_loss(center, vertex), position_loss(z, y, vertex))
+    assert center_cosine(center, vertex).item() == pytest.approx(dot / length)
 
 
-@pytest.mark.parametrize("target", ["unit", "scaled", "cosine"])
+@pytest.mark.parametrize("target", ["unit", "scaled"])
 def test_the_gradient_of_position_is_right(target):
     z, y = batch(6, 4, 2, seed=7)
     vertex = simplex_etf(3, 4)[0]
@@ -172,7 +168,7 @@ def test_the_gradient_of_position_is_right(target):
     )
 
 
-@given(seed=st.integers(0, 10_000), target=st.sampled_from(["unit", "scaled", "cosine"]))
+@given(seed=st.integers(0, 10_000), target=st.sampled_from(["unit", "scaled"]))
 @settings(max_examples=20, deadline=None)
 def test_position_ignores_the_order_of_rows_and_copies_of_a_class(seed, target):
     z, y = batch(8, 4, 3, seed)
@@ -197,21 +193,20 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("case", CASES)
-def test_both_are_never_nan_and_always_have_a_graph(case, dtype):
+@pytest.mark.parametrize("height", [None, 1])
+def test_both_are_never_nan_and_always_have_a_graph(case, dtype, height, in_blocks):
+    in_blocks(height)
     rows, labels = CASES[case]
     z, y = rows.to(dtype).requires_grad_(), torch.tensor(labels, dtype=torch.int64)
     vertex = torch.eye(3)[1]
     losses = [
-        range_loss(z, y, 0.5, form=form, reduction=reduction, chunk_rows=chunk_rows)
+        range_loss(z, y, 0.5, form=form, reduction=reduction)
         for form in FORMS
-        for reduction in ("mean", "mean_active", "sum")
-        for chunk_rows in (None, 1)
+        for reduction in ("mean", "sum")
     ]
     if case in ("no rows", "one row", "one class"):
         assert all(loss.item() == 0 for loss in losses)
-    positions = [
-        position_loss(z, y, vertex, target=target, norm=0.5) for target in ("unit", "scaled", "cosine")
-    ]
+    positions = [position_loss(z, y, vertex, target=target, norm=0.5) for target in ("unit", "scaled")]
     if case == "no rows":
         assert all(loss.item() == 0 for loss in positions)
     for loss in losses + positions:
@@ -221,10 +216,10 @@ def test_both_are_never_nan_and_always_have_a_graph(case, dtype):
         assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
 
 
-def test_a_shared_gram_matrix_gives_the_same_value_and_gradient():
+def test_shared_cosines_give_the_same_value_and_gradient():
     z, y = batch(9, 4, 3)
     z.requires_grad_()
-    plain, shared = range_loss(z, y, 0.5), range_loss(z, y, 0.5, gram=z @ z.T)
+    plain, shared = range_loss(z, y, 0.5), range_pairs(z, y, 0.5, cosines=cosines(z)).loss
     assert torch.allclose(plain, shared)
     assert torch.allclose(torch.autograd.grad(plain, z)[0], torch.autograd.grad(shared, z)[0])
 
@@ -245,11 +240,10 @@ def test_under_autocast_both_are_computed_in_float32():
         ({"k": 1.5}, ValueError, r"k is a cosine and must be in \[-1, 1\]"),
         ({"k": float("nan")}, ValueError, "k is a cosine"),
         ({"form": "cubic"}, ValueError, "hinge, softplus, leaky_relu, squared_hinge"),
-        ({"reduction": "none"}, ValueError, "mean, mean_active, sum"),
+        ({"reduction": "none"}, ValueError, "mean, sum"),
         ({"z": 3 * torch.eye(3)}, ValueError, "length 3"),
         ({"y": torch.zeros(4).long()}, ValueError, "y must have shape"),
         ({"y": torch.zeros(3)}, TypeError, "integer labels"),
-        ({"gram": torch.eye(2)}, ValueError, "gram must have shape"),
     ],
 )
 def test_wrong_arguments_of_range_are_explained(change, error, message):
@@ -263,9 +257,8 @@ def test_wrong_arguments_of_range_are_explained(change, error, message):
     [
         ({"center": torch.eye(4)[0]}, ValueError, "center must have shape"),
         ({"center": torch.eye(3)}, ValueError, "center must have shape"),
-        ({"target": "angle"}, ValueError, "unit, scaled, cosine"),
+        ({"target": "angle"}, ValueError, "unit, scaled"),
         ({"target": "scaled"}, ValueError, "needs norm"),
-        ({"dimensions": "max"}, ValueError, "sum, mean"),
         ({"z": 3 * torch.eye(3)}, ValueError, "length 3"),
         ({"y": torch.zeros(3)}, TypeError, "integer labels"),
     ],

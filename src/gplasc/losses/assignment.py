@@ -1,11 +1,11 @@
 """Assignment of samples to the prepared directions of the tasks."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from gplasc.losses import _inputs
-from gplasc.losses.region import class_sizes
+from gplasc.losses import kernels
+from gplasc.losses._blocks import full_precision
+from gplasc.losses._checks import check_labels, check_positive, check_rows, check_unit
 
 
 def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temperature: float = 0.1) -> Tensor:
@@ -33,25 +33,20 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
     >>> round(assignment_loss(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), temperature=1.0).item(), 4)
     0.3133
     """
-    _inputs.require_rows("features", features)
-    _inputs.require_labels(tasks, len(features), "tasks")
-    _inputs.require_rows("vertices", vertices)
-    _inputs.require_positive("temperature", temperature)
+    check_rows("features", features)
+    check_labels(tasks, len(features), "tasks")
+    check_rows("vertices", vertices)
+    check_positive("temperature", temperature)
     if vertices.shape[1] != features.shape[1] or len(vertices) == 0:
         raise ValueError(
             f"vertices must have shape (T, {features.shape[1]}), T >= 1, got {tuple(vertices.shape)}."
         )
-    _inputs.require_unit_rows("assignment_loss", "vertices", vertices)
+    check_unit("assignment_loss", "vertices", vertices)
     if tasks.device.type == "cpu" and len(tasks) > 0 and not torch.compiler.is_compiling():
         low, high = int(tasks.min()), int(tasks.max())
         if low < 0 or high >= len(vertices):
             raise ValueError(
                 f"tasks must be in [0, {len(vertices)}), one vertex per task, got {low} to {high}."
             )
-    with _inputs.full_precision(features):
-        z = _inputs.unit_rows(features)
-        if len(z) == 0:
-            return z.sum()
-        per_row = F.cross_entropy(z @ vertices.to(z).T / temperature, tasks.long(), reduction="none")
-        weight = 1 / class_sizes(tasks).to(z.dtype)  # their sum is the number of tasks present
-        return weight @ per_row / weight.sum()
+    with full_precision(features):
+        return kernels.assignment(kernels.unit(features), tasks, vertices, temperature)

@@ -6,8 +6,10 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from gplasc.losses import _inputs
-from gplasc.losses._inputs import DimensionReduction, Reduction
+from gplasc.losses import kernels
+from gplasc.losses._blocks import full_precision
+from gplasc.losses._checks import check_choice, check_pair
+from gplasc.losses.kernels import Reduction, promote
 
 
 def feature_distillation(
@@ -16,7 +18,6 @@ def feature_distillation(
     *,
     normalize: bool = True,
     reduction: Reduction = "mean",
-    dimensions: DimensionReduction = "sum",
 ) -> Tensor:
     """Squared distance between the features of the student and of the teacher (GPLASC, L_distill).
 
@@ -29,7 +30,6 @@ def feature_distillation(
         teacher: Features of the same samples from the previous model, shape (N, D).
         normalize: Whether to normalize the rows first.
         reduction: "mean" over rows, "sum", or "none" for shape (N,).
-        dimensions: "sum" or "mean" of the squared differences over the D coordinates.
 
     Returns:
         The loss, a tensor of shape () or (N,).
@@ -38,14 +38,11 @@ def feature_distillation(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit or an option is unknown.
     """
-    _inputs.require_pair(("student", "teacher"), student, teacher, same_width=True)
-    _inputs.require_choice("reduction", reduction, get_args(Reduction))
-    _inputs.require_choice("dimensions", dimensions, get_args(DimensionReduction))
-    with _inputs.full_precision(student):
-        student, teacher = _inputs.promote(student), _inputs.promote(teacher.detach())
-        if normalize:
-            student, teacher = _inputs.unit_rows(student), _inputs.unit_rows(teacher)
-        return _inputs.reduce_rows(_distance(student, teacher, dimensions), reduction)
+    check_pair(("student", "teacher"), student, teacher, same_width=True)
+    check_choice("reduction", reduction, get_args(Reduction))
+    with full_precision(student):
+        rows = kernels.unit if normalize else promote
+        return kernels.feature_distance(rows(student), rows(teacher), reduction)
 
 
 class FeatureProjector(nn.Module):
@@ -98,7 +95,6 @@ def projector_distillation(
     projector: nn.Module,
     *,
     reduction: Reduction = "mean",
-    dimensions: DimensionReduction = "mean",
 ) -> Tensor:
     """Squared distance between the student's features and the projected features of the teacher.
 
@@ -112,7 +108,6 @@ def projector_distillation(
         teacher: Raw features of the same samples from the previous model, shape (N, D).
         projector: A module from (N, D) to (N, D), for example a `FeatureProjector`.
         reduction: "mean" over rows, "sum", or "none" for shape (N,).
-        dimensions: "mean" or "sum" of the squared differences over the D coordinates.
 
     Returns:
         The loss, a tensor of shape () or (N,).
@@ -121,17 +116,10 @@ def projector_distillation(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit or an option is unknown.
     """
-    _inputs.require_pair(("student", "teacher"), student, teacher, same_width=True)
-    _inputs.require_choice("reduction", reduction, get_args(Reduction))
-    _inputs.require_choice("dimensions", dimensions, get_args(DimensionReduction))
-    with _inputs.full_precision(student):
-        projected: Tensor = projector(_inputs.promote(teacher.detach()))
-        return _inputs.reduce_rows(_distance(_inputs.promote(student), projected, dimensions), reduction)
-
-
-def _distance(first: Tensor, second: Tensor, dimensions: DimensionReduction) -> Tensor:
-    squares = (first - second).square()
-    return squares.mean(dim=1) if dimensions == "mean" else squares.sum(dim=1)
+    check_pair(("student", "teacher"), student, teacher, same_width=True)
+    check_choice("reduction", reduction, get_args(Reduction))
+    with full_precision(student):
+        return kernels.projected_distance(promote(student), promote(teacher), projector, reduction)
 
 
 def _linear(width: int, out: int, generator: torch.Generator) -> nn.Linear:

@@ -9,8 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gplasc.learning import Batch, Context, ModuleRate, Part, PoolKind
-from gplasc.losses import prototype_relation_distillation
-from gplasc.losses.prototype import prototype_contrast
+from gplasc.losses import kernels
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
@@ -84,24 +83,23 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         module.normalize_()
         prototypes = module.weight
         terms = {
-            "contrast": prototype_contrast(
+            "contrast": kernels.prototype_contrast(
                 z,
                 part.y,
                 prototypes[: len(ctx.seen)],
-                temperature=self.settings.temperature,
+                self.settings.temperature,
                 importance=part.extra["importance"],
                 weighted=self._weighted(part, ctx),
             )
         }
         if ctx.previous_modules is not None:
             past = ctx.task.classes.start
-            terms["prd"] = self.settings.distill_weight * prototype_relation_distillation(
+            terms["prd"] = self.settings.distill_weight * kernels.prototype_relation(
                 z,
                 ctx.previous_outputs(part).projection,
-                prototypes[:past],
-                _prototypes(ctx.previous_modules).weight[:past],
-                student_temperature=self.settings.student_temperature,
-                teacher_temperature=self.settings.teacher_temperature,
+                (prototypes[:past], _prototypes(ctx.previous_modules).weight[:past]),
+                self.settings.student_temperature,
+                self.settings.teacher_temperature,
             )
         return terms
 

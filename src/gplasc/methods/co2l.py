@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from gplasc.learning import Context, Part
-from gplasc.losses import relation_distillation, supcon
+from gplasc.losses import kernels
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Outputs
 from gplasc.settings.types import Settings
@@ -57,26 +57,26 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
 
     def contrast(self, part: Part, out: Outputs, ctx: Context) -> Tensor:
         """SupCon in which only the current task's rows are anchors."""
-        term = supcon(
+        term = kernels.supcon(
             out.projection,
             part.y,
-            temperature=self.settings.temperature,
+            self.settings.temperature,
             anchors=part.y >= ctx.first_anchor,
-            divisor=self.settings.divisor,
-            gram=out.projection_gram,
+            over=self.settings.divisor,
+            cosines=out.projection_gram,
         )
         return self.scale * term
 
     def distillation(self, part: Part, out: Outputs, ctx: Context) -> Tensor:
         """Cross-entropy between the relations of the previous and the present model, over all rows."""
         previous = ctx.previous_outputs(part)
-        return relation_distillation(
+        return kernels.relation(
             out.projection,
             previous.projection,
-            student_temperature=self.settings.student_temperature,
-            teacher_temperature=self.settings.teacher_temperature,
-            student_gram=out.projection_gram,
-            teacher_gram=previous.projection_gram,
+            self.settings.student_temperature,
+            self.settings.teacher_temperature,
+            cosines=out.projection_gram,
+            teacher_cosines=previous.projection_gram,
         )
 
     def distillation_weight(self, ctx: Context) -> float:

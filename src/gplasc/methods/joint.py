@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Part, PoolKind
 from gplasc.learning.probe import new_probe, train_probe
-from gplasc.losses import supcon
+from gplasc.losses import kernels
 from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.models import Outputs
 from gplasc.settings.types import Settings
@@ -48,7 +48,7 @@ class Joint(ClassifierMethod[JointSettings]):
         if not self._contrastive:
             return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
         temperature = self.settings.temperature
-        return {"supcon": supcon(outs[0].projection, parts[0].y, temperature=temperature)}
+        return {"supcon": kernels.supcon(outs[0].projection, parts[0].y, temperature)}
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the classifier, or a probe for the contrastive objective."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from gplasc.learning import Context, Part
-from gplasc.losses import supcon
+from gplasc.losses import kernels
 from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Outputs
 
@@ -17,10 +17,7 @@ class SupCon(ContrastiveMethod[ContrastiveSettings]):
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return the contrastive term over all rows."""
-        term = supcon(
-            outs[0].projection,
-            parts[0].y,
-            temperature=self.settings.temperature,
-            gram=outs[0].projection_gram,
+        term = kernels.supcon(
+            outs[0].projection, parts[0].y, self.settings.temperature, cosines=outs[0].projection_gram
         )
         return {"supcon": self.scale * term}

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gplasc.losses import unit_rows
+from gplasc.losses import kernels
 from gplasc.models.initialize import initialize
 
 
@@ -31,7 +31,7 @@ class ProjectionHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Unit rows (N, out), at least float32: low-precision lengths would not be 1."""
         z: Tensor = self.layers(features)
-        return unit_rows(z)
+        return kernels.unit(z)
 
 
 class LinearClassifier(nn.Linear):

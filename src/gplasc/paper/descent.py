@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gplasc.losses import position_loss, range_loss, shared_gram, supcon
+from gplasc.losses import kernels
 
 
 def random_points(count: int, dim: int, generator: torch.Generator) -> Tensor:
@@ -34,12 +34,13 @@ def r2scl(
     holds the threshold exactly, not nearly. The center fixes a direction only (cosine target); the length of
     the task prototype stays free, so that measuring it says something.
     """
-    gram = shared_gram(z)
-    loss = supcon(z, y, temperature=temperature, gram=gram)
+    cosines = kernels.cosines(z)
+    loss = kernels.supcon(z, y, temperature, cosines=cosines)
     if k is not None:
-        loss = loss + range_weight * range_loss(z, y, k, gram=gram)
+        loss = loss + range_weight * kernels.range_pairs(z, y, k, cosines=cosines).loss
     if center is not None:
-        loss = loss + position_weight * position_loss(z, y, center, target="cosine")
+        cosine = kernels.center_cosine(kernels.task_center(z, y), center)
+        loss = loss + position_weight * (1 - cosine)
     return loss
 
 

@@ -24,7 +24,7 @@ from torch.nn.functional import pad
 from gplasc import geometry
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
-from gplasc.losses import supcon, task_center
+from gplasc.losses import kernels, supcon
 from gplasc.paper.descent import descend, descent_progress, r2scl, random_points
 from gplasc.report import style
 
@@ -75,7 +75,7 @@ def theory_shape(num_classes: int, k: float | None) -> Shape:
 
 def measure_shape(z: Tensor, y: Tensor) -> Shape:
     """Form of the features z (N, D), unit rows with labels y (N,); radius: mean distance to the center."""
-    center = task_center(z, y)
+    center = kernels.task_center(z, y)
     cosines = (z @ z.T)[y[:, None] != y[None, :]]
     return Shape(
         radius=float((z - center).norm(dim=1).mean()),

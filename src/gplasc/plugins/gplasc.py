@@ -35,8 +35,8 @@ class GPLASCSettings(Settings):
     lambda_position: float = Field(1.0, ge=0)
     lambda_distill: float = Field(1.0, ge=0)
     range_form: Literal["hinge", "softplus", "leaky_relu", "squared_hinge"] = "hinge"
-    range_reduction: Literal["mean", "mean_active", "sum"] = "mean"
-    position_target: Literal["auto", "unit", "scaled", "cosine"] = Field(
+    range_reduction: Literal["mean"] = "mean"
+    position_target: Literal["auto", "unit", "scaled"] = Field(
         "auto",
         description="auto: scaled where the features are signed, unit where they are pooled ReLU outputs",
     )
@@ -157,7 +157,6 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             lambda_distill=settings.lambda_distill,
             position_target=("scaled" if signed else "unit") if target == "auto" else target,
             range_form=settings.range_form,
-            range_reduction=settings.range_reduction,
             distillation=parse_distillation(settings.distillation),
             frame=frame,
             projector_sigmoid=not signed,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gplasc.losses import _rows, range_loss, relation_distillation, shared_gram, supcon, unit_rows
+from gplasc.losses import _blocks, kernels, range_loss, relation_distillation, supcon, unit_rows
 
 
 def batch(size: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -14,21 +14,22 @@ def batch(size: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 LOSSES = {
-    "supcon": lambda z, old, y, **options: supcon(z, y, temperature=0.1, **options),
-    "range": lambda z, old, y, **options: range_loss(z, y, 0.4, **options),
-    "relation": lambda z, old, y, **options: relation_distillation(
-        z, old, student_temperature=0.2, teacher_temperature=0.01, **options
+    "supcon": lambda z, old, y: supcon(z, y, temperature=0.1),
+    "range": lambda z, old, y: range_loss(z, y, 0.4),
+    "relation": lambda z, old, y: relation_distillation(
+        z, old, student_temperature=0.2, teacher_temperature=0.01
     ),
 }
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("chunk_rows", [1, 7, 299, 300, 1000])
-def test_blocks_equal_the_plain_loss_and_gradient(name, chunk_rows):
+@pytest.mark.parametrize("height", [1, 7, 299, 300, 1000])
+def test_blocks_equal_the_plain_loss_and_gradient(name, height, in_blocks):
     z, old, y = batch(300, 16)
     plain = LOSSES[name](z, old, y)
     (expected,) = torch.autograd.grad(plain, z)
-    blocks = LOSSES[name](z, old, y, chunk_rows=chunk_rows)
+    in_blocks(height, 300)
+    blocks = LOSSES[name](z, old, y)
     (gradient,) = torch.autograd.grad(blocks, z)
     assert blocks.item() == pytest.approx(plain.item(), abs=1e-5)
     assert torch.allclose(gradient, expected, atol=1e-5 * expected.abs().max().item())
@@ -39,7 +40,7 @@ def test_large_batches_are_taken_in_blocks_on_their_own(name, monkeypatch):
     z, old, y = batch(128, 8)
     plain = LOSSES[name](z, old, y)
     (expected,) = torch.autograd.grad(plain, z)
-    monkeypatch.setattr(_rows, "PAIRS_PER_BLOCK", 1000)
+    monkeypatch.setattr(_blocks, "PAIRS_PER_BLOCK", 1000)
     shapes = []
     original = torch.Tensor.__matmul__
 
@@ -58,7 +59,8 @@ def test_large_batches_are_taken_in_blocks_on_their_own(name, monkeypatch):
         assert LOSSES[name](z, old, y).item() == pytest.approx(plain.item(), abs=1e-5)
 
 
-def test_blocks_keep_no_pair_matrix_for_the_backward_pass():
+def test_blocks_keep_no_pair_matrix_for_the_backward_pass(in_blocks):
+    in_blocks(16, 256)
     z, old, y = batch(256, 8)
     for name, loss in LOSSES.items():
         kept: list[int] = []
@@ -68,28 +70,26 @@ def test_blocks_keep_no_pair_matrix_for_the_backward_pass():
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            loss(z, old, y, chunk_rows=16)
+            loss(z, old, y)
         assert max(kept) <= 256 * 8, name
 
 
-def test_the_shared_gram_matrix_is_left_out_for_large_batches(monkeypatch):
+def test_the_shared_cosines_are_left_out_for_large_batches(monkeypatch):
     z, _, _ = batch(64, 8)
-    assert torch.allclose(shared_gram(z), z @ z.T)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert shared_gram(z.bfloat16()).dtype == torch.float32
-    monkeypatch.setattr(_rows, "PAIRS_PER_BLOCK", 64 * 64 - 1)
-    assert shared_gram(z) is None
-    assert _rows.rows_per_block(10**9) == 1
+    assert torch.equal(kernels.cosines(z), z @ z.T)
+    monkeypatch.setattr(_blocks, "PAIRS_PER_BLOCK", 64 * 64 - 1)
+    assert kernels.cosines(z) is None
 
 
 # The compiler itself instantiates the class of an autograd function and looks at `grad` while it traces.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-def test_blocks_work_inside_a_compiled_function():
+def test_blocks_work_inside_a_compiled_function(in_blocks):
+    in_blocks(7, 30)
     z, _, y = batch(30, 8)
 
     def loss(z: torch.Tensor) -> torch.Tensor:
-        return supcon(z, y, temperature=0.1, chunk_rows=7)
+        return supcon(z, y, temperature=0.1)
 
     (expected,) = torch.autograd.grad(loss(z), z)
     torch.compiler.reset()

@@ -5,6 +5,7 @@ The (N, N) matrix of cosines and the temporaries of a loss over it grow with the
 instead of being stored. The result is the same up to rounding; the cost is one more product of the features.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,54 +13,35 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gplasc.losses._inputs import full_precision, promote, require_rows
-
 PAIRS_PER_BLOCK = 2**22
 """Entries of a block: 16 MiB in float32. A batch of up to 2048 rows is one block."""
 
 
-def rows_per_block(rows: int, chunk_rows: int | None = None) -> int:
-    """Return the number of rows of a block for a batch of `rows`; `chunk_rows` overrides it."""
-    if chunk_rows is not None:
-        if chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        return chunk_rows
-    return max(1, PAIRS_PER_BLOCK // max(1, rows))
+def full_precision(tensor: Tensor) -> contextlib.AbstractContextManager[object]:
+    """Return a context without autocast on the tensor's device, so that float32 arithmetic stays float32."""
+    kind = tensor.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return contextlib.nullcontext()
 
 
-def shared_gram(z: Tensor) -> Tensor | None:
-    """Return the cosines of all pairs of rows, to be passed to several losses as `gram`.
-
-    Args:
-        z: Unit rows of shape (N, D).
-
-    Returns:
-        Cosines of shape (N, N), or None for a batch that the losses compute in blocks. All losses accept None.
-
-    Raises:
-        TypeError: If `z` is not a floating-point tensor.
-        ValueError: If `z` is not a matrix.
-    """
-    require_rows("z", z)
-    if rows_per_block(len(z)) < len(z):
-        return None
-    with full_precision(z):
-        z = promote(z)
-        return z @ z.T
-
-
-def by_rows(
-    block: Callable[..., Tensor], rows: int, chunk_rows: int | None, *tensors: Tensor | None
-) -> Tensor:
+def by_rows(block: Callable[..., Tensor], rows: int, *tensors: Tensor | None) -> Tensor:
     """Stack `block(start, stop, *tensors)`, one entry per row of start:stop, over all rows.
 
     With several blocks only the tensors themselves are saved for the backward pass.
     """
-    step = rows_per_block(rows, chunk_rows)
+    step = max(1, PAIRS_PER_BLOCK // max(1, rows))
     if step >= rows:
         return block(0, rows, *tensors)
     stacked: Tensor = _Blocks.apply(block, rows, step, *tensors)  # type: ignore[no-untyped-call]
     return stacked
+
+
+def without_self(values: Tensor, start: int, fill: float | bool) -> Tensor:
+    """Return a copy of a block (rows, N) that begins at row `start`, its self-pairs replaced by `fill`."""
+    values = values.clone()
+    values.diagonal(start).fill_(fill)
+    return values
 
 
 class _Blocks(torch.autograd.Function):
@@ -105,10 +87,3 @@ class _Blocks(torch.autograd.Function):
                 total += part
         remaining = iter(totals)
         return (None, None, None, *(next(remaining) if want else None for want in wanted))
-
-
-def without_self(values: Tensor, start: int, fill: float | bool) -> Tensor:
-    """Return a copy of a block (rows, N) that begins at row `start`, its self-pairs replaced by `fill`."""
-    values = values.clone()
-    values.diagonal(start).fill_(fill)
-    return values

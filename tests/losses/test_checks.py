@@ -3,7 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gplasc.losses import _inputs, check_unit_rows, supcon, unit_rows
+from gplasc.losses import _checks, supcon, unit_rows
+from gplasc.losses._checks import check_unit
 
 
 @given(seed=st.integers(0, 1000), scale=st.floats(1e-6, 1e6))
@@ -33,29 +34,35 @@ def test_unit_rows_of_half_precision_are_float32_also_under_autocast(dtype):
 
 
 def test_rows_of_wrong_length_are_named():
-    check_unit_rows(torch.eye(3))
-    check_unit_rows(torch.zeros(2, 3))
-    check_unit_rows(torch.empty(0, 3))
-    check_unit_rows(torch.full((1, 3), float("nan")))
-    check_unit_rows(torch.nn.functional.normalize(torch.randn(50, 64).bfloat16()))
+    check_unit("loss", "z", torch.eye(3))
+    check_unit("loss", "z", torch.zeros(2, 3))
+    check_unit("loss", "z", torch.empty(0, 3))
+    check_unit("loss", "z", torch.full((1, 3), float("nan")))
+    check_unit("loss", "z", torch.nn.functional.normalize(torch.randn(50, 64).bfloat16()))
     with pytest.raises(ValueError, match=r"features must have rows of length 1, but row 1 has length 0\.5"):
-        check_unit_rows(torch.tensor([[1.0, 0.0], [0.5, 0.0]]), "features")
+        check_unit("loss", "features", torch.tensor([[1.0, 0.0], [0.5, 0.0]]))
 
 
 def test_other_devices_are_checked_once_for_each_loss(monkeypatch):
     """A device other than the CPU must not be synchronized at every step."""
     checked = []
-    monkeypatch.setattr(_inputs, "check_unit_rows", lambda z, name: checked.append(name))
-    monkeypatch.setattr(_inputs, "_checked", set())
+    monkeypatch.setattr(_checks, "_checked", set())
 
     class Elsewhere:
         device = torch.device("cuda")
 
+        def __len__(self) -> int:
+            return 2
+
+        def detach(self) -> torch.Tensor:
+            checked.append("z")
+            return torch.eye(2)
+
     for _ in range(3):
-        _inputs.require_unit_rows("supcon", "z", Elsewhere())
-        _inputs.require_unit_rows("range_loss", "z", Elsewhere())
+        check_unit("supcon", "z", Elsewhere())
+        check_unit("range_loss", "z", Elsewhere())
     assert checked == ["z", "z"]
-    _inputs.require_unit_rows("supcon", "z", torch.empty(2, 2, device="meta"))
+    check_unit("supcon", "z", torch.empty(2, 2, device="meta"))
     assert len(checked) == 2
 
 

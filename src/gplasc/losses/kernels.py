@@ -1,0 +1,256 @@
+"""The arithmetic of the losses. Arguments are trusted; the public functions of this package check them.
+
+Rows are float32 or float64, and the kernels run outside autocast. `z` are unit rows of shape (N, D) and `y` integer
+labels of shape (N,). Losses over pairs of rows take the cosines `z @ z.T` where two terms share them; without them a
+large batch is computed in blocks of rows, see `gplasc.losses._blocks`. A loss without rows or pairs is 0 and part of
+the graph.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gplasc.losses import _blocks
+from gplasc.losses._blocks import by_rows, without_self
+
+Reduction = Literal["mean", "sum", "none"]
+"""Over rows, as in PyTorch's losses."""
+RangeForm = Literal["hinge", "softplus", "leaky_relu", "squared_hinge"]
+"""The penalty of the range loss."""
+
+_LOW_PRECISION = (torch.float16, torch.bfloat16)
+_SHORTEST_CENTER = 1e-4
+_PENALTIES: dict[RangeForm, Callable[[Tensor], Tensor]] = {
+    "hinge": F.relu,
+    "squared_hinge": lambda x: F.relu(x).square(),
+    "softplus": F.softplus,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+}
+
+
+class RangePairs(NamedTuple):
+    """The range loss and the share of pairs of different classes below the threshold; both 0 without such pairs."""
+
+    loss: Tensor
+    active_fraction: Tensor
+
+
+def promote(tensor: Tensor) -> Tensor:
+    """Convert half precision to float32; float32 and float64 stay."""
+    return tensor.float() if tensor.dtype in _LOW_PRECISION else tensor
+
+
+def unit(features: Tensor, eps: float = 1e-12) -> Tensor:
+    """Divide each row by its norm, in float32 or float64; a row whose norm is at most `eps` stays."""
+    if features.dtype in _LOW_PRECISION:
+        features = features.float()
+    length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+    return features / torch.where(length > eps, length, torch.ones_like(length))
+
+
+def cosines(z: Tensor) -> Tensor | None:
+    """Return the cosines (N, N) of all pairs of rows, or None for a batch that is computed in blocks."""
+    return z @ z.T if len(z) ** 2 <= _blocks.PAIRS_PER_BLOCK else None
+
+
+def reduce_rows(per_row: Tensor, reduction: Reduction) -> Tensor:
+    """Reduce (N,) by "none", "sum" or "mean"; the mean without rows is 0 and part of the graph."""
+    if reduction == "none":
+        return per_row
+    total = per_row.sum()
+    return total / max(1, len(per_row)) if reduction == "mean" else total
+
+
+def supcon(
+    z: Tensor,
+    y: Tensor,
+    temperature: float,
+    *,
+    anchors: Tensor | None = None,
+    over: Literal["anchors", "rows"] = "anchors",
+    reduction: Reduction = "mean",
+    scale: float | None = None,
+    cosines: Tensor | None = None,
+) -> Tensor:
+    """Supervised contrastive loss, see `gplasc.losses.supcon`; `scale` multiplies the loss of each row."""
+
+    def block(start: int, stop: int, z: Tensor, y: Tensor, cosines: Tensor | None) -> Tensor:
+        similarity = (z[start:stop] @ z.T if cosines is None else cosines[start:stop]) / temperature
+        positive = without_self(y[start:stop, None] == y[None, :], start, False)
+        # A finite filling, not -inf: with a single row the logarithm must stay finite for its gradient.
+        others = without_self(similarity, start, torch.finfo(similarity.dtype).min)
+        count = positive.sum(dim=1).to(similarity.dtype)
+        attraction = torch.where(positive, similarity, 0.0).sum(dim=1) / count.clamp(min=1)
+        loss = torch.where(count > 0, others.logsumexp(dim=1) - attraction, 0.0)
+        return torch.stack([loss, (count > 0).to(loss.dtype)], dim=1)
+
+    if len(z) == 0:
+        per_row, has_loss = z.sum(dim=1) * 0.0, y.new_zeros(0, dtype=z.dtype)
+    else:
+        per_row, has_loss = by_rows(block, len(z), z, y, cosines).unbind(dim=1)
+    if anchors is not None:
+        per_row = torch.where(anchors, per_row, 0.0)
+        has_loss = torch.where(anchors, has_loss, 0.0)
+    if scale is not None:
+        per_row = per_row * scale
+    if reduction == "mean" and over == "anchors":
+        return per_row.sum() / has_loss.detach().sum().clamp(min=1)
+    return reduce_rows(per_row, reduction)
+
+
+def relation(
+    student: Tensor,
+    teacher: Tensor,
+    student_temperature: float,
+    teacher_temperature: float,
+    *,
+    reduction: Reduction = "mean",
+    cosines: Tensor | None = None,
+    teacher_cosines: Tensor | None = None,
+) -> Tensor:
+    """Relation distillation between unit rows, see `gplasc.losses.relation_distillation`."""
+
+    def block(
+        start: int, stop: int, z: Tensor, old: Tensor, now: Tensor | None, before: Tensor | None
+    ) -> Tensor:
+        now = z[start:stop] @ z.T if now is None else now[start:stop]
+        before = old[start:stop] @ old.T if before is None else before[start:stop]
+        lowest = torch.finfo(before.dtype).min
+        target = without_self(before / teacher_temperature, start, lowest).softmax(dim=1)
+        similarity = now / student_temperature
+        others = without_self(similarity, start, torch.finfo(similarity.dtype).min)
+        # The target is exactly 0 at the self-pair, where the finite similarity keeps the product 0 too.
+        return others.logsumexp(dim=1) - (target.to(similarity.dtype) * similarity).sum(dim=1)
+
+    if len(student) < 2:
+        return reduce_rows(student.sum(dim=1) * 0.0, reduction)
+    before = None if teacher_cosines is None else teacher_cosines.detach()
+    return reduce_rows(by_rows(block, len(student), student, teacher.detach(), cosines, before), reduction)
+
+
+def prototype_relation(
+    student: Tensor,
+    teacher: Tensor,
+    prototypes: tuple[Tensor, Tensor],
+    student_temperature: float,
+    teacher_temperature: float,
+    *,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Relation distillation to the (student, teacher) prototypes, see `prototype_relation_distillation`."""
+    similarity = student @ prototypes[0].T / student_temperature
+    if similarity.shape[1] == 0:
+        return reduce_rows(student.sum(dim=1) * 0.0, reduction)
+    old = teacher.detach() @ prototypes[1].detach().T
+    target = (old / teacher_temperature).softmax(dim=1).to(similarity.dtype)
+    return reduce_rows(similarity.logsumexp(dim=1) - (target * similarity).sum(dim=1), reduction)
+
+
+def prototype_contrast(
+    z: Tensor,
+    y: Tensor,
+    prototypes: Tensor,
+    temperature: float,
+    *,
+    importance: Tensor | None = None,
+    weighted: Tensor | None = None,
+) -> Tensor:
+    """Contrastive loss with prototypes as anchors (CCLIS): the positives are the samples of the class.
+
+        mean over i of  log sum_j exp(a_cj - m_cj log w_j) - a_ci,      c = y_i,  a_cj = <p_c, z_j> / temperature
+
+    Args:
+        z: Unit rows of shape (N, D).
+        y: Integer labels of shape (N,).
+        prototypes: Unit rows of shape (C, D), one per class.
+        temperature: Divides the cosines.
+        importance: Positive weights w_j of shape (N,): the sampling probability times the number of rows of the class
+            in the batch. Used only together with `weighted`.
+        weighted: A boolean mask m_cj of shape (C, N) of the pairs that are weighted.
+    """
+    if len(z) == 0:
+        return z.sum() * 0.0 + prototypes.sum() * 0.0
+    scores = prototypes @ z.T / temperature
+    contrast = scores
+    if importance is not None and weighted is not None:
+        contrast = scores - torch.where(weighted, importance.to(scores.dtype).log(), 0.0)
+    positives = scores.gather(0, y.long().unsqueeze(0)).squeeze(0)
+    return (contrast.logsumexp(1)[y.long()] - positives).mean()
+
+
+def range_pairs(
+    z: Tensor,
+    y: Tensor,
+    k: float | Tensor,
+    form: RangeForm = "hinge",
+    *,
+    reduction: Literal["mean", "sum"] = "mean",
+    cosines: Tensor | None = None,
+) -> RangePairs:
+    """Range loss, see `gplasc.losses.range_loss`, and the share of pairs below the threshold."""
+
+    def block(start: int, stop: int, z: Tensor, y: Tensor, cosines: Tensor | None) -> Tensor:
+        x = k - (z[start:stop] @ z.T if cosines is None else cosines[start:stop])
+        different = y[start:stop, None] != y[None, :]
+        total = torch.where(different, _PENALTIES[form](x), 0.0).sum(dim=1)
+        active = (different & (x > 0)).sum(dim=1)
+        return torch.stack([total, different.sum(dim=1).to(z.dtype), active.to(z.dtype)], dim=1)
+
+    if len(z) == 0:
+        total, pairs, active = z.sum() * 0.0, z.new_zeros(()), z.new_zeros(())
+    else:
+        total, pairs, active = by_rows(block, len(z), z, y, cosines).sum(dim=0).unbind()
+        pairs, active = pairs.detach(), active.detach()
+    if reduction == "mean":
+        total = total / pairs.clamp(min=1)
+    return RangePairs(total, active / pairs.clamp(min=1))
+
+
+def class_sizes(y: Tensor) -> Tensor:
+    """Return the number of rows with the label of each row, integers (N,), without synchronizing the device."""
+    ordered = y.sort().values
+    return torch.searchsorted(ordered, y, right=True) - torch.searchsorted(ordered, y)
+
+
+def task_center(z: Tensor, y: Tensor) -> Tensor:
+    """Return the mean (D,) of the class means, not normalized; zeros without rows."""
+    share = 1 / class_sizes(y).to(z.dtype)
+    return share @ z / share.sum().clamp(min=1)
+
+
+def position(center: Tensor, vertex: Tensor, norm: float | Tensor | None = None) -> Tensor:
+    """Return the squared distance between a center (D,) and the vertex (D,), or `norm` times the vertex."""
+    target = vertex if norm is None else norm * vertex
+    return (center - target).square().sum()
+
+
+def center_cosine(center: Tensor, vertex: Tensor) -> Tensor:
+    """Return the cosine between center (D,) and vertex (D,); its gradient is bounded also if the center is 0."""
+    length = torch.linalg.vector_norm(center).clamp(min=_SHORTEST_CENTER)
+    cosine: Tensor = (center @ vertex) / (length * torch.linalg.vector_norm(vertex))
+    return cosine
+
+
+def feature_distance(student: Tensor, teacher: Tensor, reduction: Reduction = "mean") -> Tensor:
+    """Return the squared distances between the rows of two matrices (N, D); no gradient reaches the teacher."""
+    return reduce_rows((student - teacher.detach()).square().sum(dim=1), reduction)
+
+
+def projected_distance(
+    student: Tensor, teacher: Tensor, projector: nn.Module, reduction: Reduction = "mean"
+) -> Tensor:
+    """Return the mean squared differences (over D) between the student and the projected teacher, both (N, D)."""
+    projected: Tensor = projector(teacher.detach())
+    return reduce_rows((student - projected).square().mean(dim=1), reduction)
+
+
+def assignment(z: Tensor, tasks: Tensor, vertices: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of the cosines with the vertices (T, D), see `gplasc.losses.assignment_loss`."""
+    if len(z) == 0:
+        return z.sum()
+    per_row = F.cross_entropy(z @ vertices.to(z).T / temperature, tasks.long(), reduction="none")
+    weight = 1 / class_sizes(tasks).to(z.dtype)  # their sum is the number of tasks present
+    return weight @ per_row / weight.sum()

@@ -1,0 +1,14 @@
+import pytest
+
+from gplasc.losses import _blocks
+
+
+@pytest.fixture
+def in_blocks(monkeypatch):
+    """Compute pairs of a batch of `rows` rows in blocks of `height` rows; None leaves the batch whole."""
+
+    def limit(height: int | None, rows: int = 1) -> None:
+        if height is not None:
+            monkeypatch.setattr(_blocks, "PAIRS_PER_BLOCK", height * rows)
+
+    return limit
