@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 
-def digest(tensors: Mapping[str, Any]) -> str:
+def digest(tensors: Mapping[str, Any], *, extra_state: bool = False) -> str:
     """Return the SHA-256 of named tensors: equal only if names, shapes, types and every bit are.
 
-    Values that are not tensors (a module's extra state) are left out.
+    A module's extra state (its settings) is left out, unless `extra_state` and it is a tensor.
     """
     total = hashlib.sha256()
     for name in sorted(tensors):
-        if not isinstance(tensors[name], Tensor):
+        if not isinstance(tensors[name], Tensor) or (name.endswith("_extra_state") and not extra_state):
             continue
         value = tensors[name].detach().cpu().contiguous()
         total.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
