@@ -18,7 +18,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from gplasc.models.resnet import Stem, resnet18
+from gplasc.models.resnet import ResNet, Stem
 from gplasc.streams import open_stream
 from gplasc.streams.augment import Plain, Replay
 
@@ -55,7 +55,7 @@ def measure(
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     train, held = order[:-5000], order[-5000:]
     generator = torch.Generator().manual_seed(1)
-    encoder = resnet18(
+    encoder = ResNet(
         width=int(width), stem=cast(Stem, stem), blocks_per_stage=int(depth) // 8, generator=generator
     )
     head = nn.Linear(encoder.feature_dim, 10)

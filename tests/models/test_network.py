@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gplasc.models import LinearClassifier, Network, ProjectionHead, small_conv
+from gplasc.models import LinearClassifier, Network, ProjectionHead
+from gplasc.models.small import SmallConv
 
 
 class Counting(nn.Module):
@@ -25,7 +26,7 @@ class Counting(nn.Module):
 
 def network(features: str = "relu", seed: int = 0) -> Network:
     g = torch.Generator().manual_seed(seed)
-    encoder = small_conv(width=4, in_channels=1, feature_dim=16, features=features, generator=g)  # type: ignore[arg-type]
+    encoder = SmallConv(width=4, in_channels=1, feature_dim=16, features=features, generator=g)  # type: ignore[arg-type]
     return Network(encoder, ProjectionHead(16, 12, 8, generator=g), LinearClassifier(16, 5, generator=g))
 
 
@@ -113,7 +114,7 @@ def test_autocast_of_the_forward_pass_holds_for_the_heads() -> None:
 
 
 def test_missing_heads_are_named() -> None:
-    out = Network(small_conv(width=2))(batch())
+    out = Network(SmallConv(width=2))(batch())
     for ask in ("projection", "projection_gram"):
         with pytest.raises(ValueError, match="no projection head"):
             getattr(out, ask)

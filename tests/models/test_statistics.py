@@ -4,11 +4,11 @@ import copy
 
 import torch
 
-from gplasc.models import small_conv, steady_statistics
+from gplasc.models import build_encoder, steady_statistics
 
 
 def test_steady_statistics_normalize_by_the_batch_and_remember_nothing() -> None:
-    net, x = small_conv(width=4, in_channels=1).train(), torch.randn(6, 1, 8, 8)
+    net, x = build_encoder("small", width=4, in_channels=1).train(), torch.randn(6, 1, 8, 8)
     twin = copy.deepcopy(net)
     with steady_statistics(net):
         features = net(x)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol, cast, get_args
+from typing import get_args
 
 import torch
 
@@ -13,61 +14,36 @@ from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder, lo
 from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
 from gplasc.models.initialize import Initialization
 from gplasc.models.network import Network, Outputs
-from gplasc.models.resnet import ResNet18, Stem, resnet18
-from gplasc.models.small import SmallConv, small_conv
+from gplasc.models.resnet import ResNet
+from gplasc.models.small import SmallConv
 from gplasc.models.statistics import steady_statistics
 
 __all__ = [
+    "ENCODERS",
     "Encoder",
     "EncoderBuilder",
     "FeatureAdapter",
-    "Features",
     "FixedFeatures",
     "ForeignEncoder",
-    "Initialization",
     "LinearClassifier",
     "Network",
     "Outputs",
     "ProjectionHead",
     "Prototypes",
-    "ResNet18",
-    "SmallConv",
-    "Stem",
     "as_encoder",
     "build_encoder",
-    "list_encoders",
     "load_encoder",
-    "resnet18",
-    "small_conv",
     "steady_statistics",
 ]
 
-
-class _Builder(Protocol):
-    def __call__(
-        self,
-        *,
-        in_channels: int,
-        width: int,
-        features: Features,
-        generator: torch.Generator | None,
-        initialization: Initialization,
-    ) -> Encoder: ...
-
-
-_BUILDERS: dict[str, tuple[_Builder, int]] = {
-    "resnet18": (resnet18, 64),
-    "resnet18-fast": (partial(resnet18, stem="fast"), 24),
-    "resnet10-fast": (partial(resnet18, stem="fast", blocks_per_stage=1), 24),
-    "resnet18-imagenet": (partial(resnet18, stem="imagenet"), 64),
-    "small": (small_conv, 32),
+ENCODERS: dict[str, Callable[..., Encoder]] = {
+    "resnet18": ResNet,
+    "resnet18-fast": partial(ResNet, width=24, stem="fast"),
+    "resnet10-fast": partial(ResNet, width=24, stem="fast", blocks_per_stage=1),
+    "resnet18-imagenet": partial(ResNet, stem="imagenet"),
+    "small": SmallConv,
 }
-"""The function that builds an encoder, and its default width."""
-
-
-def list_encoders() -> list[str]:
-    """Names that `build_encoder` knows."""
-    return list(_BUILDERS)
+"""The encoders that `build_encoder` builds, by name."""
 
 
 def build_encoder(
@@ -99,17 +75,18 @@ def build_encoder(
     >>> build_encoder("small", in_channels=1).feature_dim
     128
     """
-    if name not in _BUILDERS:
-        raise ValueError(f"there is no encoder {name!r}; choose one of {', '.join(_BUILDERS)}")
+    if name not in ENCODERS:
+        raise ValueError(f"there is no encoder {name!r}; choose one of {', '.join(ENCODERS)}")
     if width is not None and width < 1:
         raise ValueError(f"width is {width}; it must be a positive number of channels")
+    if in_channels < 1:
+        raise ValueError(f"in_channels is {in_channels}; it must be 1 or more (1 for gray, 3 for color)")
     if features not in get_args(Features):
         raise ValueError(f"features is {features!r}; choose one of {', '.join(get_args(Features))}")
-    build, default_width = _BUILDERS[name]
-    return build(
-        in_channels=in_channels,
-        width=width or default_width,
-        features=cast(Features, features),
-        generator=generator,
-        initialization=initialization,
-    )
+    settings = {
+        "in_channels": in_channels,
+        "features": features,
+        "generator": generator,
+        "initialization": initialization,
+    }
+    return ENCODERS[name](**settings, **({"width": width} if width else {}))

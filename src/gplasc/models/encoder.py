@@ -73,22 +73,3 @@ class Encoder(nn.Module, ABC):
         Returns:
             Feature maps of shape (N, feature_dim, h, w).
         """
-
-
-def check_encoder_settings(*, width: int, in_channels: int, features: str) -> None:
-    """Check the settings that all encoders have.
-
-    Args:
-        width: The number of channels of the first stage.
-        in_channels: The number of channels of the images.
-        features: "relu" or "signed".
-
-    Raises:
-        ValueError: If a setting is out of its range.
-    """
-    if width < 1:
-        raise ValueError(f"width is {width}; it must be a positive number of channels")
-    if in_channels < 1:
-        raise ValueError(f"in_channels is {in_channels}; it must be 1 or more (1 for gray, 3 for color)")
-    if features not in ("relu", "signed"):
-        raise ValueError(f"features is {features!r}; allowed are 'relu' (as published) and 'signed'")

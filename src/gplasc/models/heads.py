@@ -54,7 +54,7 @@ class LinearClassifier(nn.Linear):
 
 
 class Prototypes(nn.Module):
-    """One learnable unit vector per class (CCLIS): unit rows z (N, dim) -> cosines (N, num_classes)."""
+    """One learnable unit vector per class (CCLIS)."""
 
     def __init__(self, num_classes: int, dim: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
@@ -72,10 +72,3 @@ class Prototypes(nn.Module):
     def normalize_(self) -> None:
         """Bring the rows back to unit length in place, outside the graph: a projection, not a layer."""
         self.weight.copy_(F.normalize(self.weight, dim=1))
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Cosines (N, num_classes) of the unit rows z (N, dim) with the prototypes, normalized first."""
-        self.normalize_()
-        # The copy is what the graph keeps, so a second forward pass (which normalizes in place again)
-        # does not invalidate the backward pass of the first.
-        return F.linear(z, self.weight.clone())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gplasc.models.encoder import Encoder, Features, check_encoder_settings
+from gplasc.models.encoder import Encoder, Features
 from gplasc.models.initialize import Initialization, initialize
 
 Stem = Literal["cifar", "fast", "imagenet"]
@@ -54,10 +54,22 @@ class _BasicBlock(nn.Module):
         return F.relu(out, inplace=True) if self.final_relu else out
 
 
-class ResNet18(Encoder):
-    """ResNet-18 encoder (He et al. 2016): four stages of two blocks with 1, 2, 4 and 8 times `width` channels.
+class ResNet(Encoder):
+    """ResNet encoder (He et al. 2016): four stages of blocks with 1, 2, 4 and 8 times `width` channels.
 
-    See `resnet18`.
+    Args:
+        width: The number of channels of the first stage; there are 8 * width features.
+        stem: "cifar" (3x3, stride 1, no pooling), "fast" (3x3, stride 2: a quarter of the arithmetic) or "imagenet"
+            (7x7, stride 2, max pooling, for 224 px).
+        blocks_per_stage: The number of blocks in each of the four stages: 2 in a ResNet-18, 1 in a ResNet-10.
+        features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU, so that
+            cosines between features can be negative).
+        in_channels: The number of channels of the images.
+        generator: The generator of the weights. Default: PyTorch's global one.
+        initialization: "kaiming" or "pytorch", see `Initialization`.
+
+    >>> sum(p.numel() for p in ResNet().parameters())
+    11168832
     """
 
     def __init__(
@@ -72,27 +84,16 @@ class ResNet18(Encoder):
         initialization: Initialization = "kaiming",
     ) -> None:
         super().__init__()
-        check_encoder_settings(width=width, in_channels=in_channels, features=features)
-        if stem not in get_args(Stem):
-            raise ValueError(
-                f"stem is {stem!r}; allowed are 'cifar' (3x3, stride 1), 'fast' (3x3, stride 2) and 'imagenet' (7x7)"
-            )
         self.in_channels = in_channels
         self.feature_dim = 8 * width
-        if stem != "imagenet":
-            stride = 2 if stem == "fast" else 1
-            self.stem = nn.Sequential(
-                nn.Conv2d(in_channels, width, 3, stride, padding=1, bias=False),
-                nn.BatchNorm2d(width),
-                nn.ReLU(inplace=True),
-            )
-        else:
-            self.stem = nn.Sequential(
-                nn.Conv2d(in_channels, width, 7, stride=2, padding=3, bias=False),
-                nn.BatchNorm2d(width),
-                nn.ReLU(inplace=True),
-                nn.MaxPool2d(3, stride=2, padding=1),
-            )
+        kernel, stride = {"cifar": (3, 1), "fast": (3, 2), "imagenet": (7, 2)}[stem]
+        self.stem = nn.Sequential(
+            nn.Conv2d(in_channels, width, kernel, stride, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+        )
+        if stem == "imagenet":
+            self.stem.append(nn.MaxPool2d(3, stride=2, padding=1))
         blocks: list[nn.Module] = []
         channels_in = width
         for stage in range(4):
@@ -116,46 +117,3 @@ class ResNet18(Encoder):
         """Return the feature maps of the last block, shape (N, 8 * width, h, w)."""
         out: Tensor = self.blocks(self.stem(x))
         return out
-
-
-def resnet18(
-    *,
-    width: int = 64,
-    stem: Stem = "cifar",
-    blocks_per_stage: int = 2,
-    features: Features = "relu",
-    in_channels: int = 3,
-    generator: torch.Generator | None = None,
-    initialization: Initialization = "kaiming",
-) -> ResNet18:
-    """Return a ResNet-18 encoder with 8 * width features.
-
-    Args:
-        width: The number of channels of the first stage.
-        stem: "cifar" (3x3, stride 1, no pooling), "fast" (3x3, stride 2: a quarter of the arithmetic) or "imagenet"
-            (7x7, stride 2, max pooling, for 224 px).
-        blocks_per_stage: The number of blocks in each of the four stages; with 1 it is a ResNet-10.
-        features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU, so that
-            cosines between features can be negative).
-        in_channels: The number of channels of the images.
-        generator: The generator of the weights. Default: PyTorch's global one.
-        initialization: "kaiming" or "pytorch", see `Initialization`.
-
-    Returns:
-        The encoder.
-
-    Raises:
-        ValueError: If a setting is out of its range.
-
-    >>> sum(p.numel() for p in resnet18().parameters())
-    11168832
-    """
-    return ResNet18(
-        width=width,
-        stem=stem,
-        blocks_per_stage=blocks_per_stage,
-        features=features,
-        in_channels=in_channels,
-        generator=generator,
-        initialization=initialization,
-    )

@@ -5,12 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gplasc.models.encoder import Encoder, Features, check_encoder_settings
+from gplasc.models.encoder import Encoder, Features
 from gplasc.models.initialize import Initialization, initialize
 
 
 class SmallConv(Encoder):
-    """Three 3x3 convolutions with BatchNorm, the last two with stride 2, and average pooling. See `small_conv`."""
+    """Three 3x3 convolutions with BatchNorm, the last two with stride 2, and average pooling.
+
+    Args:
+        width: The number of channels of the first convolution.
+        in_channels: The number of channels of the images.
+        features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
+        feature_dim: The number of features.
+        generator: The generator of the weights. Default: PyTorch's global one.
+        initialization: "kaiming" or "pytorch", see `Initialization`.
+    """
 
     def __init__(
         self,
@@ -23,9 +32,6 @@ class SmallConv(Encoder):
         initialization: Initialization = "kaiming",
     ) -> None:
         super().__init__()
-        check_encoder_settings(width=width, in_channels=in_channels, features=features)
-        if feature_dim < 1:
-            raise ValueError(f"feature_dim is {feature_dim}; it must be positive")
         self.in_channels = in_channels
         self.feature_dim = feature_dim
         layers: list[nn.Module] = []
@@ -47,38 +53,3 @@ class SmallConv(Encoder):
         """Return feature maps of shape (N, feature_dim, H / 4, W / 4)."""
         out: Tensor = self.layers(x)
         return out
-
-
-def small_conv(
-    *,
-    width: int = 32,
-    in_channels: int = 1,
-    features: Features = "relu",
-    feature_dim: int = 128,
-    generator: torch.Generator | None = None,
-    initialization: Initialization = "kaiming",
-) -> SmallConv:
-    """Return a small encoder for images of about 8 to 28 pixels.
-
-    Args:
-        width: The number of channels of the first convolution.
-        in_channels: The number of channels of the images.
-        features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
-        feature_dim: The number of features.
-        generator: The generator of the weights. Default: PyTorch's global one.
-        initialization: "kaiming" or "pytorch", see `Initialization`.
-
-    Returns:
-        The encoder.
-
-    Raises:
-        ValueError: If a setting is out of its range.
-    """
-    return SmallConv(
-        width=width,
-        in_channels=in_channels,
-        features=features,
-        feature_dim=feature_dim,
-        generator=generator,
-        initialization=initialization,
-    )

@@ -13,7 +13,7 @@ from torch import nn
 
 from gplasc.errors import UserError
 from gplasc.learning.digest import digest
-from gplasc.models import Encoder, EncoderBuilder, ForeignEncoder, as_encoder, list_encoders, load_encoder
+from gplasc.models import ENCODERS, Encoder, EncoderBuilder, ForeignEncoder, as_encoder, load_encoder
 from gplasc.settings.components import reference_digest
 from gplasc.settings.parse import nearest
 from gplasc.settings.types import OBJECT
@@ -76,12 +76,12 @@ def encoder_identity(name: str) -> str:
     Raises:
         UserError: If there is no such encoder.
     """
-    if name.startswith(OBJECT) or name in list_encoders():
+    if name.startswith(OBJECT) or name in ENCODERS:
         return ""
     if ":" in name:
         return reference_digest(name, "encoder")
     raise UserError(
-        f"there is no encoder '{name}'; {nearest(name, list_encoders())} "
+        f"there is no encoder '{name}'; {nearest(name, ENCODERS)} "
         "(your own: FILE.py:function or package.module:function)"
     )
 
