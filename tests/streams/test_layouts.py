@@ -278,7 +278,7 @@ def test_npz_in_other_shapes_and_types(imitate):
 def test_decoded_images_are_mapped_and_reused(imitate, monkeypatch):
     imitate.cub()
     first = open_stream("cub200", data_dir=imitate.root, classes_per_task=2, image_size=16)
-    monkeypatch.setattr("gplasc.streams.cache._decode_one", lambda *_: pytest.fail("decoded twice"))
+    monkeypatch.setattr("gplasc.streams.cache._decode_file", lambda *_: pytest.fail("decoded twice"))
     again = open_stream("cub200", data_dir=imitate.root, classes_per_task=2, image_size=16)
     for a, b in zip(first, again, strict=True):
         assert a.train.mapping is not None

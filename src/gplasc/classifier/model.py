@@ -22,11 +22,11 @@ from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
+from gplasc.random import Generators
 from gplasc.runs.build import assemble, configured_encoder, image_format
 from gplasc.runs.features import FeatureExtractor
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
-from gplasc.streams.dataset import generator_for
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # photographs of any kind: ImageNet's
 _GRAY = (0.45, 0.225)
@@ -276,7 +276,7 @@ def _hold_out(y: Tensor, share: float, seed: int, task: int) -> Tensor:
     for label in y.unique().tolist():
         rows = (y == label).nonzero().flatten()
         count = min(round(share * len(rows)), len(rows) - 1)
-        order = torch.randperm(len(rows), generator=generator_for(seed, "held out", task, label))
+        order = torch.randperm(len(rows), generator=Generators(seed)[f"held out/{task}/{label}"])
         held[rows[order[:count]]] = True
     return held
 

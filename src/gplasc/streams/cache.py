@@ -8,9 +8,8 @@ import os
 import re
 import shutil
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from gplasc.errors import UserError
 from gplasc.streams.images import ImageFiles
 from gplasc.streams.info import printable
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.pixels import decode_stream
+from gplasc.streams.pixels import Undecodable, decode_stream
 from gplasc.streams.regular import open_regular
 from gplasc.streams.storage import MappedImages
 
@@ -153,13 +152,11 @@ def _make(
     skipped: list[int] = []
     with temporary_folder(target) as temporary:
         with (temporary / "images").open("wb") as file:
-            for number, pixels in enumerate(_decode_all(name, images, files, size)):
-                if not isinstance(pixels, str):
-                    file.write(pixels.data)
-                elif skip_corrupt:
+            for number, pixels in enumerate(_decode_all(name, images, files, size, skip_corrupt)):
+                if pixels is None:
                     skipped.append(number)
                 else:
-                    raise UserError(_undecodable(images.root / files[number], pixels))
+                    file.write(pixels.data)
             file.flush()
             os.fsync(file.fileno())
         if len(skipped) == len(files):
@@ -170,36 +167,34 @@ def _make(
 
 
 def _decode_all(
-    name: str, images: ImageFiles, files: Sequence[str], size: int
-) -> Iterator[NDArray[np.uint8] | str]:
-    """Yield the pixels of each file, in order, or (as text) why it cannot be decoded.
+    name: str, images: ImageFiles, files: Sequence[str], size: int, skip_corrupt: bool
+) -> Iterator[NDArray[np.uint8] | None]:
+    """Yield the pixels of each file, in order; None for one that is skipped.
 
-    Pillow releases Python's lock while it decodes and resizes, so threads are enough; only a few images are
-    decoded ahead of the writer.
+    Pillow releases Python's lock while it decodes and resizes, so threads are enough; only one batch is decoded
+    ahead of the writer.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    def decode_one(file: str) -> NDArray[np.uint8] | None:
+        try:
+            return _decode_file(images.root / file, size, images.upright)
+        except UserError:
+            if not skip_corrupt:
+                raise
+            return None
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     workers = min(16, os.cpu_count() or 1)
-    pending: deque[Future[NDArray[np.uint8] | str]] = deque()
-    pool = ThreadPoolExecutor(workers)
     progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    try:
-        with progress:
-            bar = progress.add_task(f"decoding {name} to {size} px, once", total=len(files))
-            for file in files:
-                pending.append(pool.submit(_decode_one, images.root / file, size, images.upright))
-                if len(pending) > 8 * workers:
-                    yield pending.popleft().result()
-                    progress.advance(bar)
-            while pending:
-                yield pending.popleft().result()
+    with ThreadPoolExecutor(workers) as pool, progress:
+        bar = progress.add_task(f"decoding {name} to {size} px, once", total=len(files))
+        for start in range(0, len(files), 16 * workers):
+            for pixels in pool.map(decode_one, files[start : start + 16 * workers]):
+                yield pixels
                 progress.advance(bar)
-    finally:
-        with suppress(Exception):
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def read_image(path: Path) -> Tensor:
@@ -208,21 +203,21 @@ def read_image(path: Path) -> Tensor:
     Raises:
         UserError: If it cannot be decoded.
     """
-    pixels = _decode_one(path, None, True)
-    if isinstance(pixels, str):
-        raise UserError(_undecodable(path, pixels))
-    return torch.from_numpy(pixels)
+    return torch.from_numpy(_decode_file(path, None, True))
 
 
-def _decode_one(path: Path, size: int | None, upright: bool) -> NDArray[np.uint8] | str:
-    """Return (3, size, size) pixels, or (3, H, W) if `size` is None, or why there are none."""
+def _decode_file(path: Path, size: int | None, upright: bool) -> NDArray[np.uint8]:
+    """Return (3, size, size) pixels, or (3, H, W) if `size` is None."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _MOST_BYTES:
-                return f"it has more than {_MOST_BYTES >> 20} MB"
+                raise Undecodable(f"it has more than {_MOST_BYTES >> 20} MB")
             return decode_stream(file, size, upright=upright)
+    except Undecodable as error:
+        raise UserError(_undecodable(path, str(error))) from error
     except UserError as error:
-        return str(error).partition(";")[0].replace(f"{path} ", "it ")
+        reason = str(error).partition(";")[0].replace(f"{path} ", "it ")
+        raise UserError(_undecodable(path, reason)) from error
 
 
 def _undecodable(path: Path, reason: str) -> str:

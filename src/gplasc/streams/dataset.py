@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gplasc.errors import UserError
+from gplasc.random import Generators
 from gplasc.streams.storage import MappedImages
 from gplasc.streams.stream import Selection, Stream, TaskPlan, as_rows
 
@@ -130,17 +130,11 @@ def build_stream(
     )
 
 
-def generator_for(seed: int, *purpose: object) -> torch.Generator:
-    """Return a generator that depends on the seed and its purpose alone: one draw never shifts another."""
-    digest = hashlib.sha256("/".join(map(str, (seed, *purpose))).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-
-
 def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> list[int]:
     if order is not None and seed is not None:
         raise UserError("class_order and class_order_seed were both given; give one of them")
     if seed is not None:
-        return torch.randperm(count, generator=generator_for(seed, "class order")).tolist()
+        return torch.randperm(count, generator=Generators(seed)["class order"]).tolist()
     if order is None:
         return list(range(count))
     chosen = [int(number) for number in order]
@@ -181,7 +175,7 @@ def _rows_by_class(split: Split, budget: Budget, count: int, seed: int, purpose:
         own = by_label[start:end]
         keep = budget.of(len(own))
         if keep < len(own):
-            drawn = torch.randperm(len(own), generator=generator_for(seed, purpose, number))[:keep]
+            drawn = torch.randperm(len(own), generator=Generators(seed)[f"{purpose}/{number}"])[:keep]
             own = own[drawn.sort().values]
         rows[number] = own if split.rows is None else split.rows[own]
     return rows
@@ -190,7 +184,7 @@ def _rows_by_class(split: Split, budget: Budget, count: int, seed: int, purpose:
 def _hold_out(rows: Tensor, fraction: float, seed: int, number: int) -> tuple[Tensor, Tensor]:
     """Split a class's rows into (kept, validation): at least one of each, where there are two."""
     count = min(len(rows) - 1, max(1, round(fraction * len(rows))))
-    drawn = torch.randperm(len(rows), generator=generator_for(seed, "validation", number))
+    drawn = torch.randperm(len(rows), generator=Generators(seed)[f"validation/{number}"])
     return rows[drawn[count:].sort().values], rows[drawn[:count].sort().values]
 
 

@@ -24,10 +24,14 @@ _LARGE_PIXELS = 4 * 10**6
 _large = threading.Lock()
 
 
+class Undecodable(Exception):
+    """An image cannot be decoded; the text says why."""
+
+
 def decode_stream(
     file: IO[bytes], size: int | None, *, upright: bool = False, gray: bool = False
-) -> NDArray[np.uint8] | str:
-    """Decode the content of an image file, or say why it cannot be decoded.
+) -> NDArray[np.uint8]:
+    """Decode the content of an image file.
 
     Args:
         file: A JPEG, PNG, BMP, GIF, WebP, TIFF or PPM file, open for reading.
@@ -36,7 +40,10 @@ def decode_stream(
         gray: Keep the single channel of gray images.
 
     Returns:
-        (3, H, W) pixels, (1, H, W) for gray images if `gray` is set, or the reason as text.
+        (3, H, W) pixels, or (1, H, W) for gray images if `gray` is set.
+
+    Raises:
+        Undecodable: If it cannot be decoded or is too large.
     """
     from PIL import Image, ImageOps
 
@@ -44,7 +51,7 @@ def decode_stream(
         with Image.open(file, formats=_FORMATS) as image:
             pixels = image.width * image.height
             if pixels > _MOST_PIXELS:
-                return (
+                raise Undecodable(
                     f"it has {image.width} x {image.height} pixels, "
                     f"at most {_MOST_PIXELS // 10**6} million are allowed"
                 )
@@ -53,7 +60,7 @@ def decode_stream(
                     ImageOps.exif_transpose(image, in_place=True)
                 return _to_array(image, size, gray)
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
-        return str(error).split("\n")[0][:120] or type(error).__name__
+        raise Undecodable(str(error).split("\n")[0][:120] or type(error).__name__) from error
 
 
 def decode_bytes(content: bytes, size: int | None, name: str) -> NDArray[np.uint8]:
@@ -70,10 +77,10 @@ def decode_bytes(content: bytes, size: int | None, name: str) -> NDArray[np.uint
     Raises:
         UserError: If it cannot be decoded or is too large.
     """
-    found = decode_stream(io.BytesIO(content), size, gray=True)
-    if isinstance(found, str):
-        raise UserError(f"{name} cannot be decoded ({found}); replace it or leave it out")
-    return found
+    try:
+        return decode_stream(io.BytesIO(content), size, gray=True)
+    except Undecodable as error:
+        raise UserError(f"{name} cannot be decoded ({error}); replace it or leave it out") from error
 
 
 def to_pixels(image: Any, size: int | None, name: str) -> NDArray[np.uint8]:

@@ -37,7 +37,8 @@ def read(request: Request) -> Dataset:
     """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
     import torch
 
-    from gplasc.streams.dataset import Dataset, Split, generator_for
+    from gplasc.random import Generators
+    from gplasc.streams.dataset import Dataset, Split
 
     table = torch.from_numpy(_read_table())
     # Published values are 0..16.
@@ -46,7 +47,7 @@ def read(request: Request) -> Dataset:
     is_test = torch.zeros(len(y), dtype=torch.bool)
     for digit in range(10):
         rows = (y == digit).nonzero().squeeze(1)
-        drawn = torch.randperm(len(rows), generator=generator_for(_SPLIT_SEED, "digits", digit))
+        drawn = torch.randperm(len(rows), generator=Generators(_SPLIT_SEED)[f"digits/{digit}"])
         is_test[rows[drawn[:_TEST_IMAGES_PER_CLASS]]] = True
     return Dataset(
         train=Split(x[~is_test], y[~is_test]),

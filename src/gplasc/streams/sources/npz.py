@@ -217,7 +217,7 @@ def _seeded_test(path: Path, y: NDArray[Any], values: NDArray[Any], seed: int) -
     import numpy as np
     import torch
 
-    from gplasc.streams.dataset import generator_for
+    from gplasc.random import Generators
 
     is_test = np.zeros(len(y), dtype=np.bool_)
     for number, value in enumerate(values):
@@ -226,7 +226,7 @@ def _seeded_test(path: Path, y: NDArray[Any], values: NDArray[Any], seed: int) -
             raise UserError(
                 f"{path}: class {value} has one image; at least two are needed, one of them for testing"
             )
-        drawn = torch.randperm(len(rows), generator=generator_for(seed, "npz", number)).numpy()
+        drawn = torch.randperm(len(rows), generator=Generators(seed)[f"npz/{number}"]).numpy()
         is_test[rows[drawn[: max(1, round(_TEST_FRACTION * len(rows)))]]] = True
     return is_test
 

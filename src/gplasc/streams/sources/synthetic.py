@@ -92,13 +92,14 @@ def read(request: Request) -> Dataset:
 def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) -> Split:
     import torch
 
-    from gplasc.streams.dataset import Split, generator_for
+    from gplasc.random import Generators
+    from gplasc.streams.dataset import Split
 
     size = settings.size
     images = torch.empty((count * images_per_class, settings.channels, size, size), dtype=torch.uint8)
     for number in range(count):
         pattern = _pattern(settings, number)
-        generator = generator_for(settings.seed, "synthetic", split, number)
+        generator = Generators(settings.seed)[f"synthetic/{split}/{number}"]
         for row in range(number * images_per_class, (number + 1) * images_per_class):
             shifts = torch.randint(-(size // 8), size // 8 + 1, (2,), generator=generator).tolist()
             contrast = 0.7 + 0.6 * torch.rand((), generator=generator)
@@ -113,9 +114,9 @@ def _pattern(settings: Synthetic, number: int) -> Tensor:
     import torch
     from torch.nn import functional as F
 
-    from gplasc.streams.dataset import generator_for
+    from gplasc.random import Generators
 
-    generator = generator_for(settings.seed, "synthetic pattern", number)
+    generator = Generators(settings.seed)[f"synthetic pattern/{number}"]
     tint = torch.rand((settings.channels, 1, 1), generator=generator)
     grid = 0.5 * tint + 0.5 * torch.rand((settings.channels, 4, 4), generator=generator)
     size = (settings.size, settings.size)
