@@ -43,7 +43,7 @@ test-ray: .venv/installed-dev .venv/installed-ray
 
 ITEMS ?=
 bench: .venv/installed-report
-	OMP_NUM_THREADS=1 $(BIN)/gplasc bench $(ITEMS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed.command $(ITEMS)
 
 .PHONY: docs
 docs: .venv/installed-docs

@@ -17,7 +17,6 @@ NOT_EXECUTED: tuple[tuple[str, Callable[[list[str]], bool]], ...] = (
     ("needs a Ray cluster; tests/sweep/test_ray.py starts one", lambda words: "ray" in words),
     ("downloads", lambda words: words[:2] == ["data", "get"]),
     ("the block of the same file is checked by test_python_blocks_run", lambda words: words[0] == "check"),
-    ("writes into the package; tests/test_bench.py has a file of its own", lambda words: "--store" in words),
 )
 # Lines that begin with another program, and why they are not executed.
 OTHER_PROGRAMS = {
@@ -122,8 +121,6 @@ def _training(words: list[str]) -> list[str]:
 
 
 def _run(words: list[str]) -> list[str]:
-    if "--on" in words:
-        return words  # a plan, which needs no data
     return _training(option(words, "--device", "cpu") if "--devices" in words else words)
 
 
@@ -145,8 +142,6 @@ def _tune(words: list[str]) -> list[str]:
 def _reproduce(words: list[str]) -> list[str]:
     for name, value in (("--scale", "smoke"), ("--seeds", "0"), ("--workers", "1")):
         words = option(words, name, value)
-    if "--on" in words:
-        words = option(words, "--scale", "paper")
     methods = values(words, "--methods")
     if "--fair" in words:
         words = option(option(words, "--trials", "1"), "--temperatures")
@@ -170,13 +165,7 @@ def _reproduce(words: list[str]) -> list[str]:
     return [*option(words, "--only", *given, *names), "--quiet"]
 
 
-def _bench(words: list[str]) -> list[str]:
-    item = next((word for word in words[1:] if not word.startswith("--")), "teacher")
-    return ["bench", item, "--quick"]
-
-
 _CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
-    "bench": _bench,
     "data": _data,
     "features": _features,
     "learn": _learn,

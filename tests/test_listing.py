@@ -50,7 +50,7 @@ def test_show_says_given_for_what_was_given(words, given, capsys, monkeypatch):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [("re", {"report", "reproduce"}), ("run --me", {"--method"}), ("bench --q", {"--quick"})],
+    [("re", {"report", "reproduce"}), ("run --me", {"--method"}), ("report --ti", {"--title"})],
 )
 def test_bash_completes_commands_and_options(typed, expected, tmp_path, capsys):
     with pytest.raises(SystemExit):

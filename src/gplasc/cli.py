@@ -142,8 +142,6 @@ class _Run(_Settings):
     """Discard what this run has saved so far, its record included, and start over."""
     dry_run: bool = False
     """Only say what the run would cost."""
-    on: str | None = None
-    """With --dry-run: a device to plan for, for example rtx3090, in place of this machine; needs no data."""
 
     def main(self) -> int:
         """Run the command."""
@@ -158,13 +156,6 @@ class _Run(_Settings):
         if self.skip_corrupt:  # it decides what is learned, so it is a setting
             self.set = (*self.set, "data.skip_corrupt=true")
         resolved = self.resolve()
-        if self.on is not None and not self.dry_run:
-            raise UserError("--on plans for a device and computes nothing; add --dry-run")
-        if self.on is not None:
-            from gplasc.planning import plan_run
-
-            print(plan_run(resolved).text(self.on))
-            return 0
         if self.dry_run:
             from gplasc.runs.cost import estimate_cost
 
@@ -316,7 +307,7 @@ class _Reproduce(_Many):
     """Reproduce a table or figure of the paper, beside the published numbers."""
 
     name: Positional[str] = ""
-    """Name of an experiment (see `gplasc list`); with --dry-run and --on also `all`."""
+    """Name of an experiment (see `gplasc list`)."""
     scale: Literal["paper", "cpu", "smoke"] = "cpu"
     """paper: the published protocol; cpu: a budget for two cores; smoke: seconds, on synthetic images."""
     seeds: tuple[int, ...] = ()
@@ -325,8 +316,6 @@ class _Reproduce(_Many):
     """Streams, buffers or rows of the table to keep, for example seq-cifar10 200; * is allowed."""
     methods: tuple[str, ...] = ()
     """Methods to keep, each with and without plug-ins."""
-    on: str | None = None
-    """With --dry-run: a device to plan for, for example rtx3090, in place of this machine; needs no data."""
     fair: bool = False
     """Tune every row with the same number of trials on a validation split, then compare on test; see the options below.
     --methods may then name any method, and the default of --seeds is 0 1 2 3 4."""
@@ -368,13 +357,6 @@ class _Reproduce(_Many):
         given = [name for name in _FAIR if getattr(self, name) != getattr(_Reproduce, name)]
         if given:
             raise UserError(f"--{given[0].replace('_', '-')} belongs to a fair comparison; add --fair")
-        if self.on is not None and not self.dry_run:
-            raise UserError("--on plans for a device and computes nothing; add --dry-run")
-        if self.name == "all" and self.on is not None:
-            from gplasc.paper.scale import scale_table
-
-            print(scale_table(self.on, self.scale, self.seeds).to_markdown())
-            return 0
         if not is_grid(self.name):
             if self.only or self.methods or len(self.seeds) > 1:
                 raise UserError(
@@ -390,7 +372,7 @@ class _Reproduce(_Many):
         grid: dict[str, Any] = {name: getattr(self, name) for name in names}
         grid["engine"] = self.chosen_engine()
         if self.dry_run:
-            print(preview(self.name, **grid, on=self.on))
+            print(preview(self.name, **grid))
             return 0
         try:
             done = reproduce(self.name, **grid, overview=open_overview(self.quiet))
@@ -406,8 +388,6 @@ class _Reproduce(_Many):
         from gplasc.paper.fair.plan import Protocol
         from gplasc.study.overview import open_overview
 
-        if self.on is not None and not self.dry_run:
-            raise UserError("--on plans for a device and computes nothing; add --dry-run")
         if not is_grid(self.name):
             raise UserError(f"{self.name} is one computation without rows to compare; leave out --fair")
         names = ("scale", "methods", "only", *_FAIR)
@@ -416,7 +396,7 @@ class _Reproduce(_Many):
         place: dict[str, Any] = {name: getattr(self, name) for name in ("out", "data_dir", "device")}
         place["engine"] = self.chosen_engine()
         if self.dry_run:
-            print(preview_fair(protocol, **place, on=self.on))
+            print(preview_fair(protocol, **place))
             return 0
         try:
             done = compare_fairly(
@@ -612,32 +592,6 @@ class _Check:
         return 0 if passed else 1
 
 
-@dataclass
-class _Bench:
-    """Measure how close the library is to its limits: ratios of processor time, one thread, taken in turns.
-
-    Prints a row for every bar and writes bench.json and bench.svg. Exits with 1 if a figure misses its bar that did not
-    miss it in the stored figures.
-    """
-
-    items: Positional[tuple[str, ...]] = ()
-    """What to measure: overhead, efficiency, teacher, evaluation, loop, growth, memory, startup, smoke, checkpoints."""
-    out: Path = Path("bench")
-    """Folder of the files."""
-    quick: bool = False
-    """Measure something tiny in seconds: it shows that everything works, and nothing else."""
-    against: Path | None = None
-    """File of figures to compare with; default: those of the last release."""
-    store: bool = False
-    """Also write the figures into that file."""
-
-    def main(self) -> int:
-        """Run the command."""
-        from gplasc.bench.command import STORED, bench
-
-        return bench(self.items, self.out, quick=self.quick, against=self.against or STORED, store=self.store)
-
-
 _Command = (
     Annotated[_Run, subcommand("run")]
     | Annotated[_Sweep, subcommand("sweep")]
@@ -648,7 +602,6 @@ _Command = (
     | Annotated[_List, subcommand("list")]
     | Annotated[_Data, subcommand("data")]
     | Annotated[_Check, subcommand("check")]
-    | Annotated[_Bench, subcommand("bench")]
     | Annotated[Learn, subcommand("learn")]
     | Annotated[Predict, subcommand("predict")]
     | Annotated[Info, subcommand("info")]

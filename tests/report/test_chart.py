@@ -9,7 +9,6 @@ from gplasc.report import style
 from gplasc.report.chart import Chart, Guide, Series, legend, nice_ticks, share_legend
 from gplasc.report.drawing import MARKS, Drawing
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.picture import Picture
 
 KINDS = ("line", "stack", "interval")
 
@@ -129,11 +128,3 @@ def test_heat_map_cells_carry_text_and_shade(tmp_path: Path) -> None:
     assert pdf.read_bytes().startswith(b"%PDF")
     with pytest.raises(ValueError, match="1 x 2"):
         HeatMap("t", ("1",), ("1", "2"), ((1.0,),))
-
-
-def test_picture_becomes_svg() -> None:
-    with style.paper_style():
-        from matplotlib.figure import Figure
-
-        picture = Picture("t", Figure(figsize=(1, 1)), "what it shows")
-    assert 'src="data:image/svg+xml;base64,' in picture.to_html()

@@ -18,7 +18,7 @@ from gplasc.streams import Stream
 from gplasc.study.cell import Executor, Job, JobResult
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
-from gplasc.study.forecast import forecast, forecast_on
+from gplasc.study.forecast import forecast
 from gplasc.study.overview import Overview, print_failures
 
 
@@ -42,12 +42,10 @@ def preview(
     data_dir: Path | None = None,
     device: str | None = None,
     engine: Engine | None = None,
-    on: str | None = None,
 ) -> str:
     """Return how many runs the experiment has, how many are complete, and how long the rest takes.
 
-    Nothing is written. See `reproduce` for the arguments; ``on`` names a device to plan for (see
-    `gplasc.planning`) in place of this machine.
+    Nothing is written. See `reproduce` for the arguments.
     """
     experiment = load_experiment(name)
     engine = engine or Engine()
@@ -55,7 +53,7 @@ def preview(
     processes = engine.processes(scale, single=experiment.single)
     runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     jobs = jobs_of(runs, out, data_dir, device)
-    found = forecast(jobs, threads=processes.threads) if on is None else forecast_on(jobs, on)
+    found = forecast(jobs, threads=processes.threads)
     return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
 
 

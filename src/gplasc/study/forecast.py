@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from gplasc._io.display import duration
 from gplasc.errors import UserError
-from gplasc.planning import find_device, plan_run
 from gplasc.results.aggregate import load_records
 from gplasc.runs.cost import measure_cost, torch_threads
 from gplasc.settings.types import Config
@@ -104,21 +103,6 @@ def forecast(jobs: Sequence[Job], *, threads: int | None = None, budget: float =
             sources["as long as other methods measured on the same stream"] += 1
     said = tuple(f"could not be measured: {problem}" for problem in dict.fromkeys(problems))
     return Forecast(len(jobs), len(complete), cut_off, seconds, sources, said)
-
-
-def forecast_on(jobs: Sequence[Job], device: str) -> Forecast:
-    """Plan what is left of the jobs on a device that is not at hand; a run that was cut off counts whole.
-
-    Raises:
-        UserError: If there is no measured time on this device, or the size of a stream is not known.
-    """
-    jobs = unique(jobs)
-    left = [job for job in jobs if not (job.folder / "record.json").exists()]
-    seconds = sum(plan_run(same[0].resolved).seconds(device) * len(same) for same in _by_kind(left).values())
-    sources = Counter(
-        {f"from image passes counted here and measured times on {find_device(device).name}": len(left)}
-    )
-    return Forecast(len(jobs), len(jobs) - len(left), _cut_off(left), seconds, sources, ())
 
 
 def _cut_off(left: Iterable[Job]) -> int:

@@ -33,7 +33,7 @@ from gplasc.streams import Stream
 from gplasc.study.cell import Executor, JobResult
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
-from gplasc.study.forecast import forecast, forecast_on
+from gplasc.study.forecast import forecast
 from gplasc.study.overview import Overview, print_failures
 
 _OVERLAP = "overlap.json"  # of a run: the mean overlap of two tasks
@@ -146,11 +146,10 @@ def preview_fair(
     data_dir: Path | None = None,
     device: str | None = None,
     engine: Engine | None = None,
-    on: str | None = None,
 ) -> str:
     """Return how many runs each stage has and how long they take; nothing is written. See `compare_fairly`.
 
-    A row whose trials are not complete counts with the settings of its preset. ``on`` names a device to plan for.
+    A row whose trials are not complete counts with the settings of its preset.
     """
     engine = engine or Engine()
     engine.check()
@@ -170,7 +169,7 @@ def preview_fair(
     lines = [f"{protocol.experiment}, fair: {sides[0].experiment.title}"]
     for name, groups in stages.items():
         jobs = jobs_of(_all(groups), out, data_dir, device)
-        found = forecast(jobs, threads=processes.threads) if on is None else forecast_on(jobs, on)
+        found = forecast(jobs, threads=processes.threads)
         lines += [f"{name}:", found.text(processes.workers)]
     return "\n".join(lines)
 

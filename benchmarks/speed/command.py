@@ -1,26 +1,26 @@
-"""`gplasc bench`: measure, print a row for every bar, write JSON and a picture, and compare with stored figures."""
+"""`make bench`: measure, print a row for every bar, write bench.json, and compare with stored figures."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.speed.checkpointing import measure_checkpoints
+from benchmarks.speed.evaluation import measure_evaluation
+from benchmarks.speed.figure import Figure, Measured, got_worse, names_of, read_measured, write_measured
+from benchmarks.speed.growth import measure_growth
+from benchmarks.speed.memory import measure_memory
+from benchmarks.speed.plain_loop import measure_loop
+from benchmarks.speed.startup import measure_smoke, measure_startup
+from benchmarks.speed.steps import measure_efficiency, measure_overhead, measure_teacher
 
 from gplasc._io.table import Column, Marked, Table
-from gplasc.bench.checkpointing import measure_checkpoints
-from gplasc.bench.evaluation import measure_evaluation
-from gplasc.bench.figure import Figure, Measured, got_worse, names_of, read_measured, write_measured
-from gplasc.bench.growth import measure_growth
-from gplasc.bench.memory import measure_memory
-from gplasc.bench.picture import write_picture
-from gplasc.bench.plain_loop import measure_loop
-from gplasc.bench.selection import measure_selection
-from gplasc.bench.startup import measure_smoke, measure_startup
-from gplasc.bench.steps import measure_efficiency, measure_overhead, measure_teacher
 from gplasc.errors import UserError
 from gplasc.runs.cost import torch_threads
 
@@ -29,7 +29,7 @@ _MEASUREMENTS: dict[str, Callable[[bool], Measured | list[Figure]]] = {
     "efficiency": measure_efficiency,
     "teacher": measure_teacher,
     "evaluation": measure_evaluation,
-    "loop": lambda quick: [*measure_loop(quick), *measure_selection(quick)],
+    "loop": measure_loop,
     "growth": measure_growth,
     "memory": measure_memory,
     "startup": measure_startup,
@@ -47,7 +47,7 @@ def bench(
 
     Args:
         names: Items; none: all of them.
-        out: Folder for ``bench.json`` and ``bench.svg``.
+        out: Folder for ``bench.json``.
         quick: Whether to measure something tiny, which shows that everything works and nothing else.
         against: File of figures to compare with.
         store: Whether to write the figures into that file; those of other items stay.
@@ -70,7 +70,7 @@ def bench(
             found = _MEASUREMENTS[name](quick)
             now += found if isinstance(found, Measured) else Measured(found)
     figures_table(now, before).print()
-    written = [write_measured(out / "bench.json", now, _environment()), write_picture(out / "bench.svg", now)]
+    written = [write_measured(out / "bench.json", now, _environment())]
     if store:
         written.append(write_measured(against, before + now, _environment()))
     print(f"written: {', '.join(map(str, written))}")
@@ -132,3 +132,23 @@ def _environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Parse the command line and measure; see `bench` for the meaning of the options."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.command", description=__doc__)
+    parser.add_argument("items", nargs="*", help=f"what to measure: {', '.join(_MEASUREMENTS)}")
+    parser.add_argument("--out", type=Path, default=Path("bench"), help="folder of bench.json")
+    parser.add_argument("--quick", action="store_true", help="something tiny, which shows that it works")
+    parser.add_argument("--against", type=Path, default=STORED, help="figures to compare with")
+    parser.add_argument("--store", action="store_true", help="also write the figures into that file")
+    given = parser.parse_args(words)
+    try:
+        return bench(given.items, given.out, quick=given.quick, against=given.against, store=given.store)
+    except UserError as error:
+        print(f"make bench: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from benchmarks.speed.clock import Work, alternate, ratio, seconds
+from benchmarks.speed.figure import Figure
+from torch import Tensor
 
-from gplasc.bench.clock import Work, alternate, ratio, seconds
-from gplasc.bench.figure import Figure
 from gplasc.learning import Batch, Callback, Learner, Part
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
 from gplasc.learning.learner import Position
@@ -163,65 +163,20 @@ class _StepClock(Callback):
 
 
 def measure_teacher(quick: bool) -> list[Figure]:
-    """Measure the previous model's pass, in both of its modes, against forward and backward of the encoder.
-
-    The convolutions alone show what is left to gain: no pass in this precision takes less. Half precision does.
-    """
-    found = []
+    """Measure the previous model's pass, in both of its modes, against forward and backward of the encoder."""
+    measured = []
     for size in step_sizes(quick):
         for mode, method in (("batch statistics", "co2l"), ("running statistics", "cclis")):
             learner = learner_in_second_task(method, (), size)
             part = learner.method.parts(_a_batch(learner), learner.ctx)[0]
-            works: dict[str, Work] = {
+            works = {
                 "teacher": partial(teacher_pass, learner, part),
                 "both": partial(bare_pass, learner, part.x),
             }
-            if mode == "batch statistics":
-                works["convolutions"] = _convolutions(learner.ctx.network.encoder, part.x)
-                works["bfloat16"] = partial(_half_precision, teacher_pass, learner, part)
-            times = alternate(works, size.rounds)
-            names = {
-                "teacher": f"previous model with {mode}",
-                "convolutions": "convolutions of a forward pass alone",
-                "bfloat16": "previous model in bfloat16",
-            }
-            found += [
-                Figure(
-                    "teacher",
-                    f"{names[work]} / forward and backward, width {size.width}",
-                    ratio(times, work, "both"),
-                    0.25 if work == "teacher" else None,
-                )
-                for work in names
-                if work in works
-            ]
-    return found
-
-
-def _convolutions(encoder: nn.Module, x: Tensor) -> Work:
-    """Return a work that repeats the convolutions of a forward pass, and nothing else of it."""
-    calls: list[tuple[nn.Module, Tensor]] = []
-    layers = [module for module in encoder.modules() if isinstance(module, nn.Conv2d)]
-    hooks = [layer.register_forward_hook(lambda m, args, out: calls.append((m, args[0]))) for layer in layers]
-    with torch.no_grad():
-        encoder(x)
-    for hook in hooks:
-        hook.remove()
-
-    def repeat() -> None:
-        with torch.no_grad():
-            for layer, given in calls:
-                layer(given)
-
-    return repeat
-
-
-def _half_precision(work: Callable[[Learner, Part], None], learner: Learner, part: Part) -> None:
-    config = learner.ctx.config
-    train = config.train.model_copy(update={"precision": "bfloat16"})
-    learner.ctx.config = config.model_copy(update={"train": train})
-    work(learner, part)
-    learner.ctx.config = config
+            name = f"previous model with {mode} / forward and backward, width {size.width}"
+            value = ratio(alternate(works, size.rounds), "teacher", "both")
+            measured.append(Figure("teacher", name, value, 0.25))
+    return measured
 
 
 def learner_in_second_task(

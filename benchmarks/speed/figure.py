@@ -131,7 +131,7 @@ def read_measured(path: Path) -> Measured:
             Curve(**{**entry, "x": tuple(entry["x"]), "y": tuple(entry["y"])}) for entry in found["curves"]
         ]
     except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is not a file of figures; give one that `gplasc bench` wrote") from None
+        raise UserError(f"{path} is not a file of figures; give one that `make bench` wrote") from None
     return Measured(figures, curves)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from benchmarks.speed.clock import ratio, seconds
+from benchmarks.speed.figure import Figure
+from benchmarks.speed.resident import PhaseClock
 
-from gplasc.bench.clock import ratio, seconds
-from gplasc.bench.figure import Figure
-from gplasc.bench.phases import PhaseClock
 from gplasc.learning import Learner
 from gplasc.learning.pool import Pool
 from gplasc.learning.probe import new_probe, train_probe

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import torch
+from benchmarks.speed.clock import alternate, ratio
+from benchmarks.speed.figure import Figure
+from benchmarks.speed.steps import StepSize, bare_pass, learner_in_second_task, teacher_pass
 from PIL import Image, ImageEnhance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gplasc.bench.clock import alternate, ratio
-from gplasc.bench.figure import Figure
-from gplasc.bench.steps import StepSize, bare_pass, learner_in_second_task, teacher_pass
 from gplasc.criterion import GPLASC
 from gplasc.learning import Learner
 from gplasc.learning.pool import order_batches

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from benchmarks.speed.clock import seconds
+from benchmarks.speed.figure import Figure
+from benchmarks.speed.steps import SAVE_EVERY, learner_in_second_task, step_sizes
 
-from gplasc.bench.clock import seconds
-from gplasc.bench.figure import Figure
-from gplasc.bench.steps import SAVE_EVERY, learner_in_second_task, step_sizes
 from gplasc.learning import Learner
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
 from gplasc.runs.build import build_learner

@@ -5,15 +5,16 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.speed.clock import alternate, ratio
+from benchmarks.speed.figure import Curve, Figure, Measured
+from benchmarks.speed.resident import resident_bytes
+from benchmarks.speed.steps import StepSize, learner_in_second_task, stepper
+
 from gplasc._io.display import display
-from gplasc.bench.clock import alternate, ratio
-from gplasc.bench.figure import Curve, Figure, Measured
-from gplasc.bench.resident import resident_bytes
-from gplasc.bench.steps import StepSize, learner_in_second_task, stepper
 from gplasc.learning import Callback, Learner
 from gplasc.results.record import RECORD
 from gplasc.runs.execute import execute
@@ -137,22 +138,13 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
         Figure("growth", f"record of {most} tasks, {title}", runs[most].record_bytes / 1e6, unit="MB"),
         Figure("growth", f"checkpoint of {most} tasks, {title}", clock.checkpoint[-1] / 1e6, unit="MB"),
     ]
-    places = tuple(range(1, most + 1))
-    curves = [
-        _curve("Time of a task", f"{title}: {phase}", "processor seconds", places, clock.seconds[phase])
-        for phase in _PHASES
-    ]
-    curves += [
-        _curve("Resident memory", title, "MB", places, [value / 1e6 for value in clock.resident]),
-        _curve("Checkpoint", title, "MB", places, [value / 1e6 for value in clock.checkpoint]),
-        _curve("Record", title, "MB", tuple(runs), [run.record_bytes / 1e6 for run in runs.values()]),
-    ]
+    curves = [_curve("Record", title, "MB", runs, [run.record_bytes / 1e6 for run in runs.values()])]
     curves += [
         _curve(
             "Median time of a task",
             f"{title}: {phase}",
             "processor seconds",
-            tuple(runs),
+            runs,
             [statistics.median(run.clock.seconds[phase]) for run in runs.values()],
         )
         for phase in _PHASES
@@ -160,18 +152,8 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
     return Measured(figures, curves)
 
 
-def _curve(chart: str, name: str, label: str, x: Sequence[float], y: Sequence[float]) -> Curve:
-    """Return a curve of at most twenty points, each the median of its neighbors."""
-    wide = -(-len(x) // 20)
-    starts = range(0, len(x), wide)
-    return Curve(
-        chart,
-        name,
-        "task" if len(x) > len(_LENGTHS) else "tasks of the stream",
-        label,
-        tuple(float(x[min(start + wide, len(x)) - 1]) for start in starts),
-        tuple(float(f"{statistics.median(y[start : start + wide]):.4g}") for start in starts),
-    )
+def _curve(chart: str, name: str, label: str, x: Iterable[float], y: Iterable[float]) -> Curve:
+    return Curve(chart, name, "tasks of the stream", label, tuple(x), tuple(float(f"{v:.4g}") for v in y))
 
 
 def _steps(quick: bool) -> list[Figure]:

@@ -10,9 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gplasc.bench.figure import Figure
+from benchmarks.speed.figure import Figure
 
 _CORES = 2
+_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 def measure_startup(quick: bool) -> list[Figure]:
@@ -35,19 +36,7 @@ def measure_smoke(quick: bool) -> list[Figure]:
     found = []
     for name in names:
         with tempfile.TemporaryDirectory() as out:
-            words = [
-                "-m",
-                "gplasc",
-                "reproduce",
-                name,
-                "--scale",
-                "smoke",
-                "--out",
-                out,
-                "--quiet",
-                "--workers",
-                "2",
-            ]
+            words = f"-m gplasc reproduce {name} --scale smoke --out {out} --quiet --workers 2".split()
             if quick:
                 words += ["--methods", "co2l", "--only", "hinge"]
             spent = _processor_seconds(words, out) / _CORES
@@ -58,7 +47,8 @@ def measure_smoke(quick: bool) -> list[Figure]:
 def _processor_seconds(words: list[str], folder: str) -> float:
     """Return the processor time of a command and of all processes that it started."""
     _adopt_orphans()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([_ROOT, os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     process = subprocess.Popen(
         [sys.executable, *words],
         cwd=folder,
@@ -94,14 +84,15 @@ def _outside_training(out: Path) -> float:
     out.mkdir()
     result = out / "training.txt"
     # The modules of the command line are imported too, as `gplasc run` does.
-    code = f"import gplasc.cli, gplasc.bench.startup as b; b.smoke_run({str(out)!r}, {str(result)!r})"
+    code = f"import gplasc.cli, benchmarks.speed.startup as b; b.smoke_run({str(out)!r}, {str(result)!r})"
     whole = _processor_seconds(["-c", code], str(out))
     return whole - float(result.read_text())
 
 
 def smoke_run(out: str, result: str) -> None:
     """Run co2l+gplasc at smoke scale and write the processor time of its training to a file."""
-    from gplasc.bench.phases import PhaseClock
+    from benchmarks.speed.resident import PhaseClock
+
     from gplasc.runs.execute import run
 
     clock = PhaseClock()

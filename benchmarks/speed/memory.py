@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
+from benchmarks.speed.clock import alternate, ratio, repeated
+from benchmarks.speed.figure import Figure
+from benchmarks.speed.resident import peak_bytes
 
-from gplasc.bench.clock import alternate, ratio, repeated
-from gplasc.bench.figure import Figure
-from gplasc.bench.resident import peak_bytes
 from gplasc.learning.learner import Position
 from gplasc.learning.pool import order_batches
 from gplasc.memory import Buffer
