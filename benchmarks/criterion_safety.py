@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gplasc import GPLASC, open_stream
-from gplasc.results.aggregate import paired_difference, spread
+from gplasc.results.statistics import paired_difference, spread
 
 STREAMS = ("seq-digits", "seq-fashion", "seq-cifar10")
 PAPER = {"lambda_range": 1.0, "lambda_position": 1.0, "lambda_distill": 1.0}

@@ -19,7 +19,7 @@ import torch
 from gplasc.errors import UserError
 from gplasc.paper.fair.summary import RowResult, read_summary
 from gplasc.plugins.gplasc_plus import PlaceEvidence
-from gplasc.results.aggregate import paired_difference, spread
+from gplasc.results.statistics import paired_difference, spread
 from gplasc.runs.restore import restore
 
 _ALONE = 1e6  # the scores of the method's own predictor vanish beside it

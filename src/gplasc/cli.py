@@ -192,7 +192,7 @@ class _Run(_Settings):
             print(_INTERRUPTED, file=sys.stderr)
             return 130
         if self.json:
-            print(json.dumps(result.record))
+            print(json.dumps(result.record.to_dict()))
         else:
             from gplasc.runs.show import print_run
 

@@ -20,8 +20,8 @@ from gplasc.paper.fair.plan import Protocol, plan_sides
 from gplasc.paper.fair.summary import TrialResult, read_summary
 from gplasc.paper.fair.tables import fill_tables, summary_tables
 from gplasc.report.page import write_report
-from gplasc.results.aggregate import paired_difference
 from gplasc.results.record import read_record
+from gplasc.results.statistics import paired_difference
 from gplasc.runs.execute import execute
 from gplasc.streams import Task
 from gplasc.study.cell import JobResult

@@ -188,7 +188,7 @@ def _report(place: Path) -> str:
     (folder,) = (place / "runs").iterdir()
     with contextlib.redirect_stderr(io.StringIO()):
         write_report([place / "runs"], place / "page.html", tables=place / "tables")
-    return digest(json.dumps(read_record(folder), sort_keys=True))
+    return digest(json.dumps(read_record(folder).to_dict(), sort_keys=True))
 
 
 def _restore(place: Path) -> str:

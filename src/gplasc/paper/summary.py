@@ -9,7 +9,7 @@ from typing import Any
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.paper.definition import Experiment, PlannedRun, Row, StandIn
 from gplasc.published import Published, lookup
-from gplasc.results.aggregate import Difference, Spread, paired_difference, spread
+from gplasc.results.statistics import Difference, Spread, paired_difference, spread
 from gplasc.settings.types import Scale
 
 

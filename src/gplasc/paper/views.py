@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,13 +15,14 @@ from gplasc.evaluation.overlap import TaskOverlap, task_overlap
 from gplasc.paper import figures
 from gplasc.paper.definition import Experiment, PlannedRun
 from gplasc.paper.summary import Entry, Measure, Values, default_measures
+from gplasc.results.record import Record
 from gplasc.runs.restore import Restored
 
 _DRAWS = 5000
 _POINTS = 400  # of each class, in a t-SNE picture
 
 _Restore = Callable[[PlannedRun], Restored]
-_Records = Mapping[str, dict[str, Any]]
+_Records = Mapping[str, Record]
 
 
 class View:

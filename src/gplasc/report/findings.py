@@ -10,7 +10,7 @@ from gplasc.report.lines import rank
 from gplasc.report.render import Finding
 from gplasc.report.sections.paper import find_published, published_gain
 from gplasc.report.wording import SEEDS, mark_difference, show_spread, signed
-from gplasc.results.aggregate import Difference
+from gplasc.results.statistics import Difference
 
 LIMIT = 6
 """Findings on the first screen at most."""

@@ -15,7 +15,8 @@ from typing import Any
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.wording import file_name
-from gplasc.results.aggregate import Difference, Spread, load_records, paired_difference, spread
+from gplasc.results.record import load_records
+from gplasc.results.statistics import Difference, Spread, paired_difference, spread
 from gplasc.settings.parse import flatten
 
 METRICS = {
@@ -329,14 +330,7 @@ def load_runs(folders: Sequence[Path]) -> tuple[list[dict[str, Any]], list[str]]
         The records, each run once, and a sentence for every file that was skipped.
     """
     records, skipped = load_records(folders)
-    found = []
-    for record in records:
-        try:
-            check_record(record)
-        except UserError as error:
-            skipped.append(str(error))
-        else:
-            found.append(record)
+    found = [record.to_dict() for record in records]
     on_test = [record for record in found if not _is_trial(record)]
     if on_test and len(on_test) < len(found):
         skipped.append(

@@ -9,7 +9,7 @@ from gplasc.report.chart import Series
 from gplasc.report.groups import Group, Panel
 from gplasc.report.section import Block, Section, Subsection
 from gplasc.report.wording import known
-from gplasc.results.aggregate import Spread
+from gplasc.results.statistics import Spread
 
 LINES = 10
 """Lines in one figure at most: more cannot be told apart."""

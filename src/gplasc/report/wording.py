@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from gplasc._io.table import Marked
 from gplasc.report.chart import Series
-from gplasc.results.aggregate import Difference, Spread
+from gplasc.results.statistics import Difference, Spread
 
 SEEDS = 5
 """With fewer pairs of seeds no gain or loss is marked: the interval rests on too few differences."""

@@ -1,119 +1,260 @@
-"""The record of a run: plain data with a format version; metrics are computed from its matrices when it is read."""
+"""Schema of record.json: plain data with a format version, parsed and checked once, where it enters.
+
+Metrics are not stored; they are computed from the accuracy matrices, so a new one works on old records.
+"""
 
 from __future__ import annotations
 
-import datetime
 import json
-import platform
-import subprocess
-import sys
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
-import gplasc
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import summarize
-from gplasc.results.schema import RecordSchema
+from gplasc.settings.parse import flatten
 
 RECORD = "record.json"
 FORMAT = 2
+
+_Matrix = list[list[float | None]]
 
 
 class NotARecord(UserError):
     """A file that is no record of this version."""
 
 
-def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record of a complete run, with its metrics, or None if there is none.
+class _Part(BaseModel):
+    """Part of a record: nothing is converted, and fields that a later version adds are allowed."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+
+class _Settings(_Part):
+    stream: str
+    method: str
+    plugins: list[str] = []
+    buffer: int = 0
+    seed: int = 0
+    scale: str = ""
+    options: dict[str, dict[str, Any]] = {}
+
+
+class _Stream(_Part):
+    name: str
+    test_samples: list[int]
+    train_samples: list[int] = []
+    class_names: list[str] = []
+    classes_per_task: list[int] = []
+    image_shape: list[int] = []
+    mean: list[float] = []
+    std: list[float] = []
+    notes: list[str] = []
+
+
+class _Matrices(_Part):
+    class_il: _Matrix
+    task_il: _Matrix
+
+
+class _Geometry(_Part):
+    """The geometry after one task; ``center_cosines`` is square."""
+
+    center_norm: list[float]
+    radius: list[float]
+    drift: list[float]
+    vertex_cosine: list[float] = []
+    center_cosines: list[list[float]] = []
+    center_cosine_mean: float | None = None
+    center_cosine_max: float | None = None
+    etf_cosine: float | None = None
+    threshold: float | None = None
+    pairs_below_threshold: float | None = None
+    theory: dict[str, float] = {}
+    last_step: dict[str, float | None] = {}
+
+
+class Record(_Part):
+    """What a complete run computed; ``record["matrix"]["class_il"]`` is the plain value as it stands in the file.
+
+    Build one from plain data with `Record.parse`.
+    """
+
+    format: int
+    run_id: str
+    title: str
+    settings: _Settings
+    stream: _Stream
+    matrix: _Matrices
+    geometry: list[_Geometry]
+    timings: list[dict[str, float]]
+    sources: dict[str, str] = {}
+    deviations: dict[str, list[str]] = {}
+    environment: dict[str, str | int | float | None] = {}
+    memory: dict[str, int] = {}
+    seconds: float = 0.0
+    steps: int = 0
+    parameters: int = 0
+    weights_sha256: str = ""
+    predictor_sha256: str = ""
+    _data: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> Record:
+        tasks = len(self.stream.test_samples)
+        for rows in (self.matrix.class_il, self.matrix.task_il):
+            lower = [value for number, row in enumerate(rows) for value in row[: number + 1]]
+            if len(rows) != tasks or any(len(row) != tasks for row in rows) or None in lower:
+                raise ValueError(f"the matrices must have {tasks} rows and columns")
+        for number, entry in enumerate(self.geometry, 1):
+            cosines = entry.center_cosines
+            needed = [len(entry.center_norm), len(entry.radius), len(entry.drift), *map(len, cosines)]
+            if set(needed) != {number} or not {len(entry.vertex_cosine), len(cosines)} <= {0, number}:
+                raise ValueError(f"the geometry after task {number} must describe {number} tasks")
+        if tasks == 0 or len(self.geometry) > tasks or len(self.timings) > tasks:
+            raise ValueError(f"geometry and timings must describe {tasks} tasks")
+        return self
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any], where: str = "") -> Record:
+        """Check the content of a record.
+
+        Args:
+            data: Plain values; metrics among them are ignored.
+            where: The name of the record in an error message; default: the run.
+
+        Raises:
+            NotARecord: If something is missing, or of another type or size.
+        """
+        data = {name: value for name, value in data.items() if name != "metrics"}
+        where = where or f"the record of the run {data.get('run_id', 'without a name')}"
+        try:
+            record = cls.model_validate(data)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"])) or "its sizes"
+            raise NotARecord(
+                f"{where} is not the record of a run ({place}: {problem['msg']}); delete it to run again"
+            ) from None
+        record._data = data
+        try:
+            _ = record.metrics
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            raise NotARecord(
+                f"the record of the run {record.run_id} is damaged ({error}); run it again"
+            ) from None
+        return record
+
+    def __getitem__(self, name: str) -> Any:
+        return self.metrics if name == "metrics" else self._data[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the plain value of a field, or the default if the file does not have it."""
+        return self.metrics if name == "metrics" else self._data.get(name, default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plain values with the metrics."""
+        return {**self._data, "metrics": self.metrics}
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.settings.seed
+
+    @property
+    def method(self) -> str:
+        """The name of the method, or the path of its file."""
+        return self.settings.method
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The names of the plug-ins."""
+        return tuple(self.settings.plugins)
+
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """The settings under dotted names, without the digests of code and data."""
+        return flatten({name: value for name, value in self["settings"].items() if name != "identity"})
+
+    @cached_property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Every metric by scenario and name."""
+        samples = self.stream.test_samples
+        return {name: summarize(matrix, samples) for name, matrix in self["matrix"].items()}
+
+    def metric(self, name: str = "final_accuracy", scenario: str = "class_il") -> float:
+        """Return one metric, class-incremental by default.
+
+        Raises:
+            UserError: If there is no such metric or scenario.
+        """
+        if scenario not in self.metrics:
+            raise UserError(f"there is no scenario {scenario!r}; allowed: {', '.join(self.metrics)}")
+        if name not in self.metrics[scenario]:
+            raise UserError(f"there is no metric {name!r}; allowed: {', '.join(self.metrics[scenario])}")
+        return float(self.metrics[scenario][name])
+
+    def phase_seconds(self) -> dict[str, float]:
+        """Return the seconds of each phase, summed over the tasks."""
+        total: dict[str, float] = {}
+        for phases in self.timings:
+            for name, seconds in phases.items():
+                total[name] = total.get(name, 0.0) + seconds
+        return total
+
+
+def read_record(folder: Path) -> Record | None:
+    """Return the record of a complete run, or None if there is none.
 
     Raises:
         NotARecord: If the file is damaged, or was written by something else or another version.
     """
     path = folder / RECORD
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise NotARecord(f"{path} cannot be read ({error.strerror}); check its permissions") from None
     except (ValueError, RecursionError) as error:
         raise NotARecord(f"{path} is not the record of a run ({error}); delete it to run again") from None
-    if not isinstance(record, dict) or "run_id" not in record:
+    if not isinstance(data, dict) or "run_id" not in data:
         raise NotARecord(f"{path} is not the record of a run; delete it to run again")
-    if record.get("format") != FORMAT:
+    if data.get("format") != FORMAT:
         raise NotARecord(
-            f"{path} has the format {record.get('format', 1)!r} of another version of gplasc, this one reads {FORMAT}; "
+            f"{path} has the format {data.get('format', 1)!r} of another version of gplasc, this one reads {FORMAT}; "
             "delete it to run again"
         )
-    try:
-        RecordSchema.model_validate(record)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"])) or "its sizes"
-        raise NotARecord(
-            f"{path} is not the record of a run ({where}: {problem['msg']}); delete it to run again"
-        ) from None
-    return with_metrics(record)
+    return Record.parse(data, str(path))
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
+def write_record(folder: Path, record: Record) -> None:
     """Write the record of a complete run; its metrics are not stored."""
-    stored = {name: value for name, value in record.items() if name != "metrics"}
-    write_atomic(folder / RECORD, json.dumps(stored, indent=1) + "\n")
+    write_atomic(folder / RECORD, json.dumps(record._data, indent=1) + "\n")
 
 
-def with_metrics(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with every metric of both scenarios."""
-    try:
-        samples = record["stream"]["test_samples"]
-        metrics = {name: summarize(matrix, samples) for name, matrix in record["matrix"].items()}
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-        raise NotARecord(
-            f"the record of the run {record['run_id']} is damaged ({error}); run it again"
-        ) from None
-    return {**record, "metrics": metrics}
+def load_records(folders: Iterable[Path]) -> tuple[list[Record], list[str]]:
+    """Read the records of all complete runs in (or below) the folders, each run once.
 
+    Args:
+        folders: Folders of runs.
 
-def square(rows: list[list[float]]) -> list[list[float | None]]:
-    """Fill up the rows of an accuracy matrix with None for the tasks still to come.
-
-    >>> square([[90.0], [60.0, 80.0]])
-    [[90.0, None], [60.0, 80.0]]
+    Returns:
+        The records, in the order of their paths, and a sentence for each one that was skipped because it is damaged, of
+        another version, or written by something else.
     """
-    return [[*row, *[None] * (len(rows) - len(row))] for row in rows]
-
-
-def environment(device: str, device_name: str, threads: int, versions: dict[str, str]) -> dict[str, Any]:
-    """Return with what and where a run was computed."""
-    return {
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "gplasc": gplasc.__version__,
-        "commit": _commit(),
-        "python": sys.version.split()[0],
-        **versions,
-        "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "device": device_name or device,
-        "threads": threads,
-    }
-
-
-@lru_cache
-def _commit() -> str | None:
-    """Return the commit of the source tree, if there is one."""
-    try:
-        found = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip()
+    records: dict[str, Record] = {}
+    skipped = []
+    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECORD))):
+        try:
+            record = read_record(path.parent)
+        except UserError as error:
+            skipped.append(str(error))
+            continue
+        if record is not None:
+            records[record.run_id] = record
+    return list(records.values()), skipped

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import platform
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +38,7 @@ from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
 from gplasc.models import Encoder, EncoderBuilder
-from gplasc.results.record import FORMAT, RECORD, environment, read_record, square, with_metrics, write_record
+from gplasc.results.record import FORMAT, RECORD, Record, read_record, write_record
 from gplasc.runs.build import build_learner, configured_encoder
 from gplasc.runs.encoder import choose_encoder
 from gplasc.runs.features import FeatureExtractor, extract_features, feature_stream
@@ -48,13 +53,13 @@ from gplasc.streams.catalog import stream_name
 class Result:
     """A complete run: its record (see `gplasc.results.record`) and its folder."""
 
-    record: dict[str, Any]
+    record: Record
     folder: Path
 
     @property
     def run_id(self) -> str:
         """The hash of the settings, of the user's own source files and of the data."""
-        return str(self.record["run_id"])
+        return self.record.run_id
 
     def metric(self, name: str = "final_accuracy", scenario: str = "class_il") -> float:
         """Return one metric, class-incremental by default.
@@ -62,12 +67,7 @@ class Result:
         Raises:
             UserError: If there is no such metric or scenario.
         """
-        metrics = self.record["metrics"]
-        if scenario not in metrics:
-            raise UserError(f"there is no scenario {scenario!r}; allowed: {', '.join(metrics)}")
-        if name not in metrics[scenario]:
-            raise UserError(f"there is no metric {name!r}; allowed: {', '.join(metrics[scenario])}")
-        return float(metrics[scenario][name])
+        return self.record.metric(name, scenario)
 
 
 def run(
@@ -225,7 +225,7 @@ def execute(
             _save(folder, learner, keep_memory=keep_memory)
             write_record(folder, record)
             checkpoints.delete_all(folder)
-            return Result(with_metrics(record), folder)
+            return Result(record, folder)
     finally:
         display.close()
 
@@ -454,11 +454,11 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     )
 
 
-def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str, Any]:
-    """Describe a finished run completely, as plain JSON values."""
+def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> Record:
+    """Describe a finished run completely."""
     config, ctx = resolved.config, learner.ctx
     device = str(ctx.device)
-    return {
+    data = {
         "format": FORMAT,
         "run_id": config.run_id,
         "title": config.title,
@@ -475,7 +475,7 @@ def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str,
             "std": list(stream.std),
             "notes": list(stream.notes),
         },
-        "matrix": {"class_il": square(learner.class_il), "task_il": square(learner.task_il)},
+        "matrix": {"class_il": _square(learner.class_il), "task_il": _square(learner.task_il)},
         "geometry": learner.geometry,
         "timings": learner.timings,
         "seconds": sum(sum(task.values()) for task in learner.timings),
@@ -490,13 +490,55 @@ def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> dict[str,
         "weights_sha256": digest(ctx.modules.state_dict()),
         "predictor_sha256": digest(ctx.predictor.state_dict()) if ctx.predictor else "",
         "memory_sha256": digest(ctx.memory.rows()),
-        "environment": environment(
+        "environment": _environment(
             device,
             torch.cuda.get_device_name() if device.startswith("cuda") else "",
             torch.get_num_threads(),
             {"torch": torch.__version__, "numpy": numpy.__version__},
         ),
     }
+    return Record.parse(json.loads(json.dumps(data)))
+
+
+def _square(rows: list[list[float]]) -> list[list[float | None]]:
+    """Fill up the rows of an accuracy matrix with None for the tasks still to come.
+
+    >>> _square([[90.0], [60.0, 80.0]])
+    [[90.0, None], [60.0, 80.0]]
+    """
+    return [[*row, *[None] * (len(rows) - len(row))] for row in rows]
+
+
+def _environment(device: str, device_name: str, threads: int, versions: dict[str, str]) -> dict[str, Any]:
+    """Return with what and where a run was computed."""
+    return {
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "gplasc": gplasc.__version__,
+        "commit": _commit(),
+        "python": sys.version.split()[0],
+        **versions,
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "device": device_name or device,
+        "threads": threads,
+    }
+
+
+@lru_cache
+def _commit() -> str | None:
+    """Return the commit of the source tree, if there is one."""
+    try:
+        result = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return result.stdout.strip()
 
 
 def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -13,7 +12,7 @@ from gplasc.learning import Learner
 from gplasc.learning.digest import digest
 from gplasc.learning.learner import evaluation_samples
 from gplasc.models import Network
-from gplasc.results.record import read_record
+from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner
 from gplasc.runs.execute import check_device, open_learned_stream
 from gplasc.runs.spec import Resolved
@@ -26,7 +25,7 @@ from gplasc.streams import Samples, Stream, Task
 class Restored:
     """A finished run: its record, its stream and its network, in evaluation mode."""
 
-    record: dict[str, Any]
+    record: Record
     config: Config
     stream: Stream
     learner: Learner
@@ -69,7 +68,7 @@ def restore(
     except (OSError, SafetensorError) as error:
         raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
     device = check_device(device)
-    resolved = Resolved(config=config, sources=record["sources"])
+    resolved = Resolved(config=config, sources=record.sources)
     stream, encoder = open_learned_stream(resolved, data_dir, stream=stream, device=device)
     learner = build_learner(config, stream, encoder=encoder, device=device)
     modules = learner.ctx.modules

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gplasc._io.display import duration
 from gplasc._io.table import Column, Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
+from gplasc.results.record import Record
 from gplasc.runs.spec import Resolved
 from gplasc.streams.augment import DEVIATIONS
 
 
-def print_run(record: dict[str, Any], folder: Path) -> None:
+def print_run(record: Record, folder: Path) -> None:
     """Print a run's accuracies: a matrix row per task learned, and the metrics of both scenarios."""
     for scenario, title in SCENARIOS.items():
         _matrix(record, scenario, title).print()
@@ -49,7 +49,7 @@ def print_settings(resolved: Resolved) -> None:
                 print(f"  - {sentence}")
 
 
-def _matrix(record: dict[str, Any], scenario: str, title: str) -> Table:
+def _matrix(record: Record, scenario: str, title: str) -> Table:
     matrix = record["matrix"][scenario]
     rows: list[list[str | Marked]] = []
     for number, row in enumerate(matrix):

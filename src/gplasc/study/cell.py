@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from gplasc._io.display import Moment
+from gplasc.results.record import Record
 from gplasc.runs.spec import Resolved
 
 JobState = Literal["done", "already", "busy", "interrupted", "failed"]
@@ -53,7 +54,7 @@ class JobResult:
 
     job: Job
     state: JobState
-    record: dict[str, Any] | None = None
+    record: Record | None = None
     error: str | None = None
     seconds: float = 0.0
 

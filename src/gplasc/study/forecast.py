@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from gplasc._io.display import duration
 from gplasc.errors import UserError
-from gplasc.results.aggregate import load_records
+from gplasc.results.record import load_records
 from gplasc.runs.cost import measure_cost, torch_threads
 from gplasc.settings.types import Config
 from gplasc.study.cell import Job

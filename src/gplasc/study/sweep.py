@@ -12,7 +12,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.results.aggregate import spread
+from gplasc.results.statistics import spread
 from gplasc.runs.spec import identify_all
 from gplasc.study.cell import Job, JobResult
 from gplasc.study.compute import compute

@@ -26,8 +26,8 @@ from gplasc.paper.fair.tables import save_summary, summary_tables
 from gplasc.paper.reproduce import identified, jobs_of
 from gplasc.paper.summary import scale_statement
 from gplasc.paper.views import pairs_of, run_overlap
-from gplasc.results.aggregate import paired_difference
 from gplasc.results.record import read_record
+from gplasc.results.statistics import paired_difference
 from gplasc.runs.restore import restore
 from gplasc.streams import Stream
 from gplasc.study.cell import Executor, JobResult
@@ -38,7 +38,7 @@ from gplasc.study.overview import Overview, print_failures
 
 _OVERLAP = "overlap.json"  # of a run: the mean overlap of two tasks
 
-_Records = Mapping[str, dict[str, Any]]
+_Records = Mapping[str, Any]
 _Runs = dict[tuple[Any, ...], list[PlannedRun]]
 
 
@@ -234,7 +234,7 @@ def _identified(groups: _Runs, data_dir: Path | None) -> _Runs:
     return {key: [next(flat) for _ in group] for key, group in groups.items()}
 
 
-def _records(results: Mapping[str, JobResult]) -> dict[str, dict[str, Any]]:
+def _records(results: Mapping[str, JobResult]) -> dict[str, Any]:
     return {run: result.record for run, result in results.items() if result.record is not None}
 
 

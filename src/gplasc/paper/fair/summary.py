@@ -14,7 +14,7 @@ from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.paper.fair.plan import Protocol
 from gplasc.paper.summary import Measure
-from gplasc.results.aggregate import Difference
+from gplasc.results.statistics import Difference
 from gplasc.settings.types import Settings
 
 MEASURES = {

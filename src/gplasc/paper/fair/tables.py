@@ -22,7 +22,7 @@ from gplasc.paper.fair.summary import (
 )
 from gplasc.paper.summary import Entry, make_entry
 from gplasc.paper.tables import cell_table, stream_tables
-from gplasc.results.aggregate import paired_difference, spread
+from gplasc.results.statistics import paired_difference, spread
 
 _KINDS = ("results", "tuning", "temperature")
 _GAINS = "gains"  # a shorter form of the results, only where it is asked for

@@ -12,7 +12,7 @@ from gplasc.report.heatmap import Grid, HeatMap
 from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, panel_section, say_limit
 from gplasc.report.section import Section
 from gplasc.report.wording import file_name, say_ends
-from gplasc.results.aggregate import Spread, spread
+from gplasc.results.statistics import Spread, spread
 
 MATRIX_CELLS = 20_000
 """Entries of accuracy matrices that the page shows at most; the rest is in the CSV tables."""

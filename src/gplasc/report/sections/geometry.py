@@ -16,7 +16,7 @@ from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, pa
 from gplasc.report.section import Block, Section
 from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures
 from gplasc.report.wording import file_name, say_ends
-from gplasc.results.aggregate import spread
+from gplasc.results.statistics import spread
 
 COSINE_CELLS = 5_000
 """Entries of cosine matrices that the page shows at most."""

@@ -10,7 +10,7 @@ from gplasc.report.groups import Group, Panel, phase_seconds
 from gplasc.report.lines import ROWS, drawn_groups, panel_section
 from gplasc.report.section import Block, Section
 from gplasc.report.wording import known, say_values, show_spread
-from gplasc.results.aggregate import Spread, spread
+from gplasc.results.statistics import Spread, spread
 
 
 def _seconds(group: Group, phase: str) -> Spread:

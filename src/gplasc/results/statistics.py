@@ -1,43 +1,16 @@
-"""From single runs to numbers with their spread: mean, std, number of seeds, and paired differences."""
+"""Mean and spread of numbers by seed, and paired differences with their interval."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy
 
-from gplasc.errors import UserError
-from gplasc.results.record import RECORD, read_record
-
 ENOUGH_PAIRS = 5
 """Fewest pairs for which a difference is called better or worse."""
-
-
-def load_records(folders: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the records of all complete runs in (or below) the folders, each run once.
-
-    Args:
-        folders: Folders of runs.
-
-    Returns:
-        The records, in the order of their paths, and a sentence for each one that was skipped because it is damaged, of
-        another version, or written by something else.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    skipped = []
-    for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECORD))):
-        try:
-            record = read_record(path.parent)
-        except UserError as error:
-            skipped.append(str(error))
-            continue
-        if record is not None:
-            found[record["run_id"]] = record
-    return list(found.values()), skipped
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-import json
 import math
 
 import pytest
 from scipy import stats
 
-from gplasc.results.aggregate import load_records, paired_difference, spread
+from gplasc.results.group import Group, Measure
+from gplasc.results.record import load_records
+from gplasc.results.statistics import paired_difference, spread
 
 
 def differences(*gains: float):
@@ -71,4 +72,15 @@ def test_damaged_and_foreign_records_are_skipped(tiny, tmp_path):
     found, skipped = load_records([tmp_path])
     assert len(skipped) == 6
     assert "a/record.json is not the record of a run" in skipped[0]
-    assert found == [json.loads(json.dumps(record))], "each run once, in spite of its copy"
+    assert found == [record], "each run once, in spite of its copy"
+
+
+def test_a_group_is_compared_over_common_seeds():
+    measure = Measure("final_accuracy", "class-IL", scenario="class_il")
+    assert measure == Measure("final_accuracy", scenario="class_il"), "labels are for people"
+    base = Group({"row": "er"}, {measure: {0: 10.0, 1: 20.0, 2: 5.0}})
+    group = Group({"row": "er+gplasc"}, {measure: {1: 21.0, 2: 8.0, 3: 99.0}})
+    assert (group.difference(measure, base).mean, group.difference(measure, base).count) == (2.0, 2)
+    assert group.ratio(measure, base) == 29.0 / 25.0
+    assert group.ratio(Measure("seconds"), base) is None
+    assert group.spread(Measure("seconds")).count == 0

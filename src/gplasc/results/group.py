@@ -1,0 +1,141 @@
+"""Runs that differ in their seed alone: what was measured of them, by seed, and how it compares with another group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.results.record import Record
+from gplasc.results.statistics import Difference, Spread, paired_difference, spread
+
+_DIGITS = {"overlap": 3, "silhouette": 3, "seconds": 1}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured of a run: a metric in a scenario, or at a point (a task, a pair of tasks).
+
+    The label is for people: measures that differ in their label alone are equal.
+    """
+
+    metric: str
+    label: str = field(default="", compare=False)
+    scenario: str | None = None
+    point: str | None = None
+
+    @property
+    def digits(self) -> int:
+        """Decimals to show."""
+        return _DIGITS.get(self.metric, 2)
+
+    def of(self, record: Record) -> float:
+        """Return the metric of a record, in the measure's scenario."""
+        return record.metric(self.metric, self.scenario or "class_il")
+
+
+def accuracy_measures(metrics: Iterable[str], scenarios: Iterable[str] = SCENARIOS) -> list[Measure]:
+    """Return each metric in each scenario; the label of the final accuracy is the scenario alone.
+
+    >>> [measure.label for measure in accuracy_measures(["final_accuracy", "forgetting"], ["class_il"])]
+    ['class-IL', 'class-IL forgetting']
+    """
+    scenarios = list(scenarios)
+    return [
+        Measure(name, SCENARIOS[s] + ("" if name == "final_accuracy" else f" {name.replace('_', ' ')}"), s)
+        for name in metrics
+        for s in scenarios
+    ]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs with equal settings except for the seed.
+
+    Args:
+        labels: The place of the group in a table: stream, buffer, row, ...
+        values: The numbers of each measure by seed; a seed without the number is left out.
+        records: The records of the runs where they are at hand, in the order of their seeds.
+        missing: Number of seeds whose run failed.
+        bases: Names of the rows that the group is compared with.
+    """
+
+    labels: Mapping[str, Any]
+    values: Mapping[Measure, Mapping[int, float]]
+    records: tuple[Record, ...] = ()
+    missing: int = 0
+    bases: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, records: Iterable[Record], labels: Mapping[str, Any] | None = None) -> Group:
+        """Build a group of records, with all their metrics that are finite."""
+        ordered = tuple(sorted(records, key=lambda record: (record.seed, record.run_id)))
+        values: dict[Measure, dict[int, float]] = {}
+        for record in ordered:
+            for scenario, metrics in record.metrics.items():
+                for name, value in metrics.items():
+                    by_seed = values.setdefault(Measure(name, scenario=scenario), {})
+                    if math.isfinite(value):
+                        by_seed[record.seed] = value
+                    else:
+                        by_seed.pop(record.seed, None)
+        return cls(labels or {}, values, ordered)
+
+    def by_seed(self, measure: Measure) -> Mapping[int, float]:
+        """Return the numbers of a measure by seed; empty if nothing was measured."""
+        return self.values.get(measure, {})
+
+    def spread(self, measure: Measure) -> Spread:
+        """Return mean, standard deviation and number of seeds of a measure."""
+        return spread(list(self.by_seed(measure).values()))
+
+    def difference(self, measure: Measure, base: Group) -> Difference:
+        """Return the paired difference to another group over the seeds that both have."""
+        return paired_difference(base.by_seed(measure), self.by_seed(measure))
+
+    def ratio(self, measure: Measure, base: Group) -> float | None:
+        """Return the sum over the seeds that both groups have, divided by that of the base; None if that is 0."""
+        ours, theirs = self.by_seed(measure), base.by_seed(measure)
+        both = sorted(set(ours) & set(theirs))
+        total = sum(theirs[seed] for seed in both)
+        return sum(ours[seed] for seed in both) / total if total else None
+
+    @property
+    def first(self) -> Record:
+        """First record of the group."""
+        return self.records[0]
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Every setting but the seed, under its dotted name."""
+        return {name: value for name, value in self.first.flat.items() if name != "seed"}
+
+    def matrix(self, scenario: str) -> list[list[float | None]]:
+        """Return the accuracy matrix averaged over the records; None where no record has a value."""
+        return mean_matrix([record["matrix"][scenario] for record in self.records])
+
+    def geometry(self, after: int, name: str) -> list[Any]:
+        """Return the value `name` of each record's geometry after task number `after`, counted from 0."""
+        rows = [record["geometry"][after] for record in self.records if len(record.geometry) > after]
+        return [row[name] for row in rows if row.get(name) is not None]
+
+
+def finite(values: Iterable[Any]) -> list[float]:
+    """Return the values that are finite numbers: records hold None, and NaN where a run diverged."""
+    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
+
+
+def mean_matrix(matrices: Sequence[Sequence[Sequence[float | None]]]) -> list[list[float | None]]:
+    """Average matrices of the same shape entry by entry over the values that are there.
+
+    >>> mean_matrix([[[1.0, None]], [[3.0, None]]])
+    [[2.0, None]]
+    """
+    result: list[list[float | None]] = []
+    for rows in zip(*matrices, strict=True):
+        columns = [finite(entries) for entries in zip(*rows, strict=True)]
+        result.append([sum(there) / len(there) if there else None for there in columns])
+    return result
