@@ -1,11 +1,14 @@
 import csv
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from gplasc.errors import UserError
 from gplasc.runs.spec import resolve
 from gplasc.settings.parse import parse_assignments, read_toml
+from gplasc.settings.types import Settings
 
 
 def test_sources_tell_where_a_value_comes_from():
@@ -105,3 +108,41 @@ def test_missing_and_broken_files(tmp_path):
     (tmp_path / "bad.toml").write_text("a = [")
     with pytest.raises(UserError, match="cannot be read as TOML"):
         read_toml(tmp_path / "bad.toml")
+
+
+class _Old(Settings):
+    alpha: float = 1.0
+    places: str = "class"
+    reduction: str = "mean"
+
+
+class _New(Settings):
+    RETIRED: ClassVar[Mapping[str, Any]] = {"reduction": "mean"}
+    RENAMED: ClassVar[Mapping[str, str]] = {"prototypes": "places"}
+    ADDED: ClassVar[frozenset[str]] = frozenset({"share"})
+
+    alpha: float = 1.0
+    prototypes: str = "class"
+    share: bool = False
+
+
+def test_deleted_renamed_and_added_settings_keep_the_hash():
+    assert _New().hashed_values() == _Old().model_dump()
+    assert _New(prototypes="task").hashed_values() == _Old(places="task").model_dump()
+    assert _New(share=True).hashed_values() == {**_Old().model_dump(), "share": True}
+    assert _New(**_Old(places="task").model_dump()) == _New(prototypes="task")
+    with pytest.raises(UserError, match=r"reduction='sum' was removed, only 'mean' is left; .* e46d05f"):
+        _New(reduction="sum")
+
+
+def test_retired_settings_of_runs():
+    plain = resolve("seq-digits", "cila", seed=1, scale="smoke").config
+    assert "cila.divisor" not in plain.flat()
+    assert plain.run_id == "fd51187c01dc", (
+        "the run id of the commit that had divisor, teacher_mode and average_over"
+    )
+    given = resolve("seq-digits", "cila", seed=1, scale="smoke", settings={"divisor": "rows"})
+    assert given.config == plain
+    assert "cila.divisor" not in given.sources
+    with pytest.raises(UserError, match="divisor='anchors' was removed"):
+        resolve("seq-digits", "cila", settings={"cila.divisor": "anchors"})

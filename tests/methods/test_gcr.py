@@ -61,21 +61,5 @@ def test_with_several_epochs_only_what_is_understood_becomes_a_candidate(learned
 
 
 def test_weights_of_a_coreset(learned):
-    fitted, mean_one, equal = (
-        learned("gcr", task=1, **{"gcr.weights": kind, "train.first_epochs": 6}).ctx.memory
-        for kind in ("fitted", "mean_one", "equal")
-    )
-    assert torch.equal(fitted["x"], mean_one["x"])
-    assert torch.equal(fitted["x"], equal["x"])
-    assert fitted["weight"].mean() > 1.1, "few rows stand for all candidates"
-    torch.testing.assert_close(mean_one["weight"], fitted["weight"] / fitted["weight"].mean())
-    assert (equal["weight"] == 1).all()
-
-
-def test_a_random_coreset_is_full_has_weight_1_and_is_another(learned, in_training_data):
-    learner = learned("gcr", **{"gcr.selection": "random"})
-    memory = learner.ctx.memory
-    assert torch.bincount(learner.ctx.task_of(memory["y"])).tolist() == [3, 3, 3]
-    assert (memory["weight"] == 1).all()
-    assert in_training_data(learner, memory["x"], memory["y"])
-    assert not torch.equal(memory["x"], learned("gcr").ctx.memory["x"])
+    weights = learned("gcr", task=1, **{"train.first_epochs": 6}).ctx.memory["weight"]
+    assert weights.mean() > 1.1, "few rows stand for all candidates"

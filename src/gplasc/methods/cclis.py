@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -19,6 +20,8 @@ from gplasc.models import Network, Outputs, Prototypes
 class CCLISSettings(ContrastiveSettings):
     """Settings of CCLIS."""
 
+    RETIRED: ClassVar[Mapping[str, Any]] = {"teacher_mode": "eval", "official_mask_bug": False}
+
     base_temperature: float | None = None
     student_temperature: float = Field(0.2, gt=0)
     teacher_temperature: float = Field(0.1, gt=0)
@@ -28,8 +31,6 @@ class CCLISSettings(ContrastiveSettings):
     score_passes: int = Field(
         5, gt=0, description="augmented passes over the samples when importances are estimated"
     )
-    teacher_mode: Literal["train", "eval"] = "eval"
-    official_mask_bug: bool = False
 
 
 class CCLIS(ContrastiveMethod[CCLISSettings]):
@@ -37,8 +38,8 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
 
     Settings = CCLISSettings
     DEVIATIONS = (
-        "official_mask_bug=False: the official code takes class // 2 for the task, so that with other than two classes "
-        "a task every negative is reweighted; true imitates it",
+        "negatives are reweighted if both classes are past; the official code takes class // 2 for the task, so that "
+        "with other than two classes a task it reweights every negative",
         "a sample's own class does not enter its score; in the official code the last pass leaks with weight 1/5",
         "teacher_temperature=0.1 is that of the published command; the official default is 0.01",
         "prototypes are normalized at the beginning of a step alone, as in the official code: the scores and the "
@@ -51,7 +52,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
     @property
     def teacher(self) -> Literal["train", "eval"] | None:
         """The mode of the previous model."""
-        return self.settings.teacher_mode
+        return "eval"
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Return a learnable unit vector for each class."""
@@ -107,8 +108,6 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         """Mark the pairs of prototype and sample that are reweighted: two different classes, both past."""
         classes = torch.arange(len(ctx.seen), device=part.y.device).unsqueeze(1)
         negative = classes != part.y
-        if self.settings.official_mask_bug and len(ctx.task.classes) != 2:
-            return negative
         past = ctx.task.classes.start
         return negative & (classes < past) & (part.y < past)
 

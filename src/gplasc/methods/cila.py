@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -17,8 +17,9 @@ from gplasc.models import Outputs
 class CILASettings(Co2LSettings):
     """Settings of CILA."""
 
+    RETIRED: ClassVar[Mapping[str, Any]] = {**Co2LSettings.RETIRED, "average_over": "last_epoch"}
+
     kappa: float = Field(1.0, ge=0, description="factor of the ratio of past losses")
-    average_over: Literal["last_epoch", "task"] = "last_epoch"
 
 
 class CILA(Co2L[CILASettings]):
@@ -30,7 +31,7 @@ class CILA(Co2L[CILASettings]):
         "kappa=1: its value is not published, and there is no public code",
         "the ratio uses the contrastive loss without the factor temperature / 0.07; with it the maximum would always "
         "be 1",
-        "average_over='last_epoch': over which steps a task's losses are averaged is not published",
+        "a task's losses are averaged over its last epoch: over which steps is not published",
     )
 
     def __init__(self, settings: CILASettings) -> None:
@@ -43,8 +44,7 @@ class CILA(Co2L[CILASettings]):
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return Co2L's terms, and note their size without waiting for the device."""
         terms = super().loss(parts, outs, ctx)
-        counted = self.settings.average_over == "task" or ctx.epoch == ctx.epochs - 1
-        if counted and "ird" in terms:
+        if ctx.epoch == ctx.epochs - 1 and "ird" in terms:
             contrast = terms["supcon"].detach() / self.scale
             distill = terms["ird"].detach() / max(self.distillation_weight(ctx), 1e-12)
             self._sums = self._sums.to(contrast.device)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 from torch import Tensor
@@ -17,11 +18,11 @@ from gplasc.settings.types import Settings
 class Co2LSettings(ContrastiveSettings):
     """Settings of Co2L; the defaults are those of the official code."""
 
+    RETIRED: ClassVar[Mapping[str, Any]] = {"teacher_mode": "train", "divisor": "rows"}
+
     student_temperature: float = Field(0.2, gt=0)
     teacher_temperature: float = Field(0.01, gt=0)
     distill_weight: float = Field(1.0, ge=0)
-    teacher_mode: Literal["train", "eval"] = "train"
-    divisor: Literal["rows", "anchors"] = "rows"
 
 
 SettingsType = TypeVar("SettingsType", bound=Co2LSettings)
@@ -32,10 +33,10 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
 
     Settings: ClassVar[type[Settings]] = Co2LSettings
     DEVIATIONS: ClassVar[tuple[str, ...]] = (
-        "teacher_mode='train': the previous model normalizes with batch statistics, as in the official code, where "
-        "this follows from the place of a deepcopy; the paper is silent",
-        "divisor='rows': the asymmetric term is divided by all rows, as in the official code; the paper's formula is "
-        "a sum over the current anchors ('anchors' divides by their number)",
+        "the previous model normalizes with batch statistics, as in the official code, where this "
+        "follows from the place of a deepcopy; the paper is silent",
+        "the asymmetric term is divided by all rows, as in the official code; the paper's formula is a sum over the "
+        "current anchors",
         "base_temperature=0.07: the contrastive term is multiplied by temperature / 0.07, as in the official code",
         "the row maximum in the distillation is handled by log-softmax, not by the official explicit quotient: "
         "equal up to rounding",
@@ -46,7 +47,7 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
     @property
     def teacher(self) -> Literal["train", "eval"] | None:
         """The mode of the previous model."""
-        return self.settings.teacher_mode
+        return "train"
 
     def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return the asymmetric contrastive term and, from the second task on, the relation distillation."""
@@ -62,7 +63,7 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
             part.y,
             self.settings.temperature,
             anchors=part.y >= ctx.first_anchor,
-            over=self.settings.divisor,
+            over="rows",
             cosines=out.projection_gram,
         )
         return self.scale * term

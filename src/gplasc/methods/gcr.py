@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -25,6 +25,8 @@ Rows = dict[str, Tensor]
 class GCRSettings(ReplaySettings):
     """Settings of GCR."""
 
+    RETIRED: ClassVar[Mapping[str, Any]] = {"selection": "gradient", "weights": "fitted"}
+
     alpha: float = Field(0.1, ge=0, description="weight of the distance to the remembered logits")
     beta: float = Field(0.5, ge=0, description="weight of the cross-entropy of remembered labels")
     candidates: int = Field(
@@ -32,14 +34,6 @@ class GCRSettings(ReplaySettings):
     )
     ridge: float = Field(
         0.5, ge=0, description="spreads the weights; relative to a gradient's mean squared length"
-    )
-    selection: Literal["gradient", "random"] = Field(
-        "gradient",
-        description="how a coreset is chosen; random: with equal chances, weights unchanged (ablation)",
-    )
-    weights: Literal["fitted", "mean_one", "equal"] = Field(
-        "fitted",
-        description="of a coreset; mean_one: divided by their mean, equal: all 1; candidates have weight 1 (ablation)",
     )
 
 
@@ -56,8 +50,8 @@ class GCR(ReplayMethod[GCRSettings]):
         "a coreset is chosen anew only when its task's share of the memory shrinks",
         "ridge is relative to the gradients' size; in the published code it is 0.5 on a GPU and 0 on a CPU",
         "without the supervised contrastive term, which is 0 in the rows named GCR",
-        "weights='fitted', as published: a coreset's weights add up to about the number of its candidates, which "
-        "themselves have weight 1, so that replay favors past tasks; 'mean_one' takes this scale away",
+        "a coreset's weights add up to about the number of its candidates, as published, which themselves have weight "
+        "1, so that replay favors past tasks",
     )
 
     def __init__(self, settings: GCRSettings) -> None:
@@ -138,19 +132,9 @@ class GCR(ReplayMethod[GCRSettings]):
         return rows[gone]
 
     def _select(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
-        """Choose a coreset of rows, and its weights."""
+        """Choose a coreset by the gradients that the replay terms have at the present model; also its weights."""
         if len(rows["y"]) <= budget:
             return torch.arange(len(rows["y"])), rows["weight"]
-        if self.settings.selection == "random":
-            index = torch.randperm(len(rows["y"]), generator=ctx.random["memory"])[:budget]
-            return index, rows["weight"][index]
-        index, weights = self._match_gradients(ctx, rows, budget)
-        if self.settings.weights == "mean_one":
-            weights = weights / weights.mean()
-        return index, torch.ones_like(weights) if self.settings.weights == "equal" else weights
-
-    def _match_gradients(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
-        """Choose by the gradients that the replay terms have at the present model."""
         logits, features = _outputs(ctx, rows)
         errors = self.settings.beta * (logits.softmax(1) - F.one_hot(rows["y"], logits.shape[1]))
         distance = (logits - rows["logits"]).nan_to_num(

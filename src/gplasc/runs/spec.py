@@ -68,7 +68,13 @@ def resolve(
         "probe": Probe,
         **owners,
     }
-    known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields}
+    known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.accepted_names()}
+
+    renamed = {
+        f"{section}.{old}": f"{section}.{new}"
+        for section, kind in sections.items()
+        for new, old in kind.RENAMED.items()
+    }
 
     values: dict[str, Any] = {}
     sources = {
@@ -84,8 +90,10 @@ def resolve(
         for name, value in rule.set.items():
             # A rule may speak of a plug-in or an option that this run does not have.
             if name in known or (name == "buffer" and buffer is None):
+                name = renamed.get(name, name)
                 values[name], sources[name] = value, rule.source
     for name, value in given.items():
+        name = renamed.get(name, name)
         values[name], sources[name] = value, "given"
 
     tree: dict[str, Any] = {
@@ -107,6 +115,7 @@ def resolve(
         group = _validated(kind, groups.get(section, {}), f"{section}.")
         if section in owners:
             tree.setdefault("options", {})[section] = group.model_dump(mode="json")
+            tree.setdefault("hashed_options", {})[section] = group.hashed_values()
         else:
             tree[section] = group
     config = _validated(Config, tree, "")

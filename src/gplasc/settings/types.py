@@ -9,22 +9,64 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gplasc.errors import UserError
 from gplasc.settings.parse import flatten
 
 Scale = Literal["paper", "cpu", "smoke"]
+_LAST_COMMIT = "e46d05f"  # the last one with the settings that are named in RETIRED
 OBJECT = "object:"
 """The name of an encoder that was passed as an object begins with this."""
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and an unknown name is an error."""
+    """Base of all settings: immutable, and an unknown name is an error.
+
+    Run ids are digests of settings. The class variables below keep the ids of stored runs when settings change.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    RETIRED: ClassVar[Mapping[str, Any]] = {}
+    """Deleted settings with their last default: it is still accepted and hashed; other values are an error."""
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+    """New name -> old name: the old one is still accepted and is the one that is hashed."""
+    ADDED: ClassVar[frozenset[str]] = frozenset()
+    """Settings that are younger than stored runs: not hashed at their default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_old_names(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not (cls.RETIRED or cls.RENAMED):
+            return values
+        values = dict(values)
+        for name, last in cls.RETIRED.items():
+            if name in values and (value := values.pop(name)) != last:
+                raise UserError(
+                    f"the setting {name}={value!r} was removed, only {last!r} is left; "
+                    f"the last commit that has it is {_LAST_COMMIT}"
+                )
+        for name, old in cls.RENAMED.items():
+            if old in values:
+                values.setdefault(name, values.pop(old))
+        return values
+
+    @classmethod
+    def accepted_names(cls) -> list[str]:
+        """Return the names under which settings are accepted, old ones included."""
+        return [*cls.model_fields, *cls.RETIRED, *cls.RENAMED.values()]
+
+    def hashed_values(self) -> dict[str, Any]:
+        """Return the settings as the run id covers them."""
+        values = self.model_dump(mode="json")
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        kept = {n: v for n, v in values.items() if n not in self.ADDED or getattr(self, n) != defaults[n]}
+        return {self.RENAMED.get(name, name): value for name, value in kept.items()} | dict(self.RETIRED)
 
 
 class Data(Settings):
@@ -127,11 +169,15 @@ class Config(Settings):
     """The settings of the method, then of the plug-ins, in this order; see `components.section_names`."""
     identity: dict[str, str] = Field(default_factory=dict)
     """Digests of what the settings only name: a user's source files, and the data."""
+    hashed_options: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
+    """The options as the run id covers them, where they differ: see `Settings.hashed_values`. Not written to files."""
 
     @property
     def run_id(self) -> str:
         """Twelve hexadecimal digits that name these settings."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        settings = self.model_dump(mode="json")
+        settings["options"] |= self.hashed_options
+        text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
