@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gplasc.evaluation.embedding import silhouette, tsne, unit
+from gplasc.evaluation.embedding import silhouette, tsne
 
 
 def blobs(count: int = 15, gap: float = 20.0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -48,8 +48,3 @@ def test_silhouette_equals_its_definition():
     for labels in (torch.zeros(len(x)), torch.arange(len(x))):
         with pytest.raises(ValueError, match="at least two"):
             silhouette(x, labels)
-
-
-def test_unit_rows():
-    x, _ = blobs()
-    assert torch.allclose(unit(x).norm(dim=1), torch.ones(len(x)))

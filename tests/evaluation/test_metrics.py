@@ -6,7 +6,7 @@ import torch
 
 from gplasc.evaluation.accuracy import accuracy_rows, class_il, task_il
 from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
-from gplasc.evaluation.metrics import forgetting, forgetting_nonnegative, summarize
+from gplasc.evaluation.metrics import summarize
 from gplasc.geometry import region, simplex_etf
 
 HAND = [[90.0, None, None], [70.0, 80.0, None], [50.0, 85.0, 60.0]]
@@ -27,8 +27,9 @@ def test_hand_matrix():
 
 
 def test_forgetting_looks_only_at_rows_in_which_the_task_was_learned():
-    assert forgetting([[10.0, 99.0], [10.0, 50.0]]) == 0.0
-    assert forgetting([[42.0]]) == forgetting_nonnegative([[42.0]]) == 0.0
+    assert summarize([[10.0, 99.0], [10.0, 50.0]], [1, 1])["forgetting"] == 0.0
+    one = summarize([[42.0]], [1])
+    assert one["forgetting"] == one["forgetting_nonnegative"] == one["backward_transfer"] == 0.0
 
 
 def test_a_hole_in_the_matrix_is_an_error():

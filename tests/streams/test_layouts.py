@@ -18,7 +18,7 @@ from PIL import Image
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
 from gplasc.streams.cache import decode
-from gplasc.streams.images import ImageFiles, labeled
+from gplasc.streams.files import ImageFiles, labeled
 from gplasc.streams.locate import cache_folder
 
 LAYOUTS = ("cifar10_python", "cifar10_binary", "cifar100_python", "cifar100_binary")

@@ -15,7 +15,7 @@ from torch import Tensor
 from gplasc.classifier.pipeline import resize
 from gplasc.errors import UserError
 from gplasc.streams.cache import read_image
-from gplasc.streams.images import list_folders, list_images
+from gplasc.streams.files import list_folders, list_images
 from gplasc.streams.info import printable
 
 Label = str | int

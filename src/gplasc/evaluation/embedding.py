@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 
 def tsne(x: Tensor, *, seed: int = 0, perplexity: float = 30.0) -> Tensor:
@@ -62,15 +61,3 @@ def silhouette(x: Tensor, y: Tensor) -> float:
     from sklearn.metrics import silhouette_score
 
     return float(silhouette_score(x.double().numpy(), y.numpy()))
-
-
-def unit(x: Tensor) -> Tensor:
-    """Divide each row by its norm.
-
-    Args:
-        x: Rows of shape (N, D).
-
-    Returns:
-        Unit rows of shape (N, D).
-    """
-    return normalize(x, dim=1)

@@ -5,13 +5,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 Matrix = Sequence[Sequence[float | None]]
 
 SCENARIOS = {"class_il": "class-IL", "task_il": "task-IL"}
 """Display names of the scenarios: is the class sought among all classes seen, or among those of the image's task?"""
+
+
+def summarize(matrix: Matrix, samples: Sequence[int]) -> dict[str, float]:
+    """Return all metrics of an accuracy matrix by name.
+
+    - ``final_accuracy``: mean over tasks of the last row, in percent.
+    - ``final_accuracy_by_sample``: the same with each task weighted by its test samples.
+    - ``average_incremental_accuracy``: mean over rows of each row's mean over the tasks learned until then.
+    - ``forgetting``: mean over all tasks but the last of the best accuracy before the last task minus the final one
+      (Chaudhry et al. 2018): for task i the maximum is over rows i to T - 2. In percentage points, negative if the
+      last task improved earlier ones.
+    - ``forgetting_nonnegative``: the same with the last row included in the maximum, so that it is never negative.
+    - ``backward_transfer``: mean over all tasks but the last of the last row minus the accuracy when the task was
+      learned.
+
+    The last three are 0 for a single task.
+
+    Args:
+        matrix: The accuracy matrix.
+        samples: The number of test samples of each task.
+
+    Returns:
+        The metrics.
+
+    >>> summarize([[90.0, None], [60.0, 80.0]], [100, 300])["forgetting"]
+    30.0
+    """
+    last = len(matrix) - 1
+    final = [_at(matrix, last, task) for task in range(last + 1)]
+    best = [[_at(matrix, after, task) for after in range(task, last)] for task in range(last)]
+    return {
+        "final_accuracy": fmean(final),
+        "final_accuracy_by_sample": sum(a * n for a, n in zip(final, samples[: last + 1], strict=True))
+        / sum(samples[: last + 1]),
+        "average_incremental_accuracy": fmean(
+            fmean(_at(matrix, after, task) for task in range(after + 1)) for after in range(last + 1)
+        ),
+        "forgetting": _mean(max(row) - end for row, end in zip(best, final, strict=False)),
+        "forgetting_nonnegative": _mean(max(*row, end) - end for row, end in zip(best, final, strict=False)),
+        "backward_transfer": _mean(end - row[0] for row, end in zip(best, final, strict=False)),
+    }
 
 
 def _at(matrix: Matrix, after: int, task: int) -> float:
@@ -21,128 +62,6 @@ def _at(matrix: Matrix, after: int, task: int) -> float:
     return value
 
 
-def final_accuracy(matrix: Matrix) -> float:
-    """Return the mean over tasks of the last row.
-
-    Args:
-        matrix: The accuracy matrix.
-
-    Returns:
-        The mean in percent.
-
-    >>> final_accuracy([[90.0, None], [60.0, 80.0]])
-    70.0
-    """
-    last = len(matrix) - 1
-    return fmean(_at(matrix, last, task) for task in range(last + 1))
-
-
-def final_accuracy_by_sample(matrix: Matrix, samples: Sequence[int]) -> float:
-    """Return the mean over test samples of the last row.
-
-    Args:
-        matrix: The accuracy matrix.
-        samples: The number of test samples of each task.
-
-    Returns:
-        The mean in percent, in which each task has the weight of its samples.
-
-    >>> final_accuracy_by_sample([[90.0, None], [60.0, 80.0]], [100, 300])
-    75.0
-    """
-    last = len(matrix) - 1
-    total = sum(_at(matrix, last, task) * samples[task] for task in range(last + 1))
-    return total / sum(samples[: last + 1])
-
-
-def average_incremental_accuracy(matrix: Matrix) -> float:
-    """Return the mean over rows of each row's mean over the tasks learned until then.
-
-    Args:
-        matrix: The accuracy matrix.
-
-    Returns:
-        The mean in percent.
-
-    >>> average_incremental_accuracy([[90.0, None], [60.0, 80.0]])
-    80.0
-    """
-    return fmean(fmean(_at(matrix, after, task) for task in range(after + 1)) for after in range(len(matrix)))
-
-
-def forgetting(matrix: Matrix) -> float:
-    """Return the mean over all tasks but the last of the best accuracy before the last task minus the final one.
-
-    The definition of Chaudhry et al. (2018): for task i the maximum is over rows i to T - 2.
-
-    Args:
-        matrix: The accuracy matrix.
-
-    Returns:
-        The difference in percentage points, negative if the last task improved earlier ones; 0 for a single task.
-
-    >>> forgetting([[90.0, None], [60.0, 80.0]]), forgetting([[60.0, None], [90.0, 80.0]])
-    (30.0, -30.0)
-    """
-    return _forgetting(matrix, rows=len(matrix) - 1)
-
-
-def forgetting_nonnegative(matrix: Matrix) -> float:
-    """Return `forgetting` with the last row included in the maximum, so that it is never negative.
-
-    Args:
-        matrix: The accuracy matrix.
-
-    Returns:
-        The difference in percentage points; 0 for a single task.
-
-    >>> forgetting_nonnegative([[60.0, None], [90.0, 80.0]])
-    0.0
-    """
-    return _forgetting(matrix, rows=len(matrix))
-
-
-def _forgetting(matrix: Matrix, rows: int) -> float:
-    last = len(matrix) - 1
-    if last == 0:
-        return 0.0
-    return fmean(
-        max(_at(matrix, after, task) for after in range(task, rows)) - _at(matrix, last, task)
-        for task in range(last)
-    )
-
-
-def backward_transfer(matrix: Matrix) -> float:
-    """Return the mean over all tasks but the last of the last row minus the accuracy when the task was learned.
-
-    Args:
-        matrix: The accuracy matrix.
-
-    Returns:
-        The difference in percentage points; 0 for a single task.
-
-    >>> backward_transfer([[90.0, None], [60.0, 80.0]])
-    -30.0
-    """
-    last = len(matrix) - 1
-    return fmean(_at(matrix, last, task) - _at(matrix, task, task) for task in range(last)) if last else 0.0
-
-
-def summarize(matrix: Matrix, samples: Sequence[int]) -> dict[str, float]:
-    """Return all metrics by name.
-
-    Args:
-        matrix: The accuracy matrix.
-        samples: The number of test samples of each task.
-
-    Returns:
-        The metrics.
-    """
-    return {
-        "final_accuracy": final_accuracy(matrix),
-        "final_accuracy_by_sample": final_accuracy_by_sample(matrix, samples),
-        "average_incremental_accuracy": average_incremental_accuracy(matrix),
-        "forgetting": forgetting(matrix),
-        "forgetting_nonnegative": forgetting_nonnegative(matrix),
-        "backward_transfer": backward_transfer(matrix),
-    }
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return fmean(known) if known else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gplasc.quadratic import minimize_non_negative
+from gplasc.memory.quadratic import minimize_non_negative
 
 
 def _last_layer_gram(errors: Tensor, features: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from gplasc.learning import Context, Part
 from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
+from gplasc.memory.quadratic import minimize_non_negative
 from gplasc.methods.base import ClassifierMethod, cross_entropy, remember_balanced
 from gplasc.models import Outputs
-from gplasc.quadratic import minimize_non_negative
 from gplasc.settings.types import Settings
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gplasc._io.files import write_atomic
-from gplasc.evaluation.embedding import silhouette, tsne, unit
+from gplasc.evaluation.embedding import silhouette, tsne
 from gplasc.evaluation.overlap import TaskOverlap, task_overlap
 from gplasc.paper import figures
 from gplasc.paper.definition import Experiment, PlannedRun
@@ -199,7 +200,9 @@ class _Embeddings(View):
             self._chosen.setdefault(run.row.name, (x, y, tuple(names)))
             values[run.run_id] = {
                 Measure("silhouette", "features as they are", point="raw"): silhouette(x, y),
-                Measure("silhouette", "features on the sphere", point="sphere"): silhouette(unit(x), y),
+                Measure("silhouette", "features on the sphere", point="sphere"): silhouette(
+                    F.normalize(x, dim=1), y
+                ),
             }
         return values
 
@@ -211,7 +214,7 @@ class _Embeddings(View):
         names: tuple[str, ...] = ()
         for row, (x, y, names) in self._chosen.items():  # noqa: B007
             pictures[row, "as they are"] = (tsne(x), y)
-            pictures[row, "on the sphere"] = (tsne(unit(x)), y)
+            pictures[row, "on the sphere"] = (tsne(F.normalize(x, dim=1)), y)
         content = [
             {"row": row, "features": kind, "x": flat.tolist(), "task": y.tolist()}
             for (row, kind), (flat, y) in pictures.items()

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
 from gplasc.errors import UserError
-from gplasc.streams.regular import open_regular
+from gplasc.streams.files import open_regular
 
 # The largest of the official archives (ImageNet-R) unpacks to 2.2 GB, Tiny-ImageNet has 120,609 members.
 TOTAL_BYTES = 8 * 2**30

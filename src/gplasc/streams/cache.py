@@ -22,11 +22,10 @@ from torch import Tensor
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
 from gplasc.errors import UserError
-from gplasc.streams.images import ImageFiles
+from gplasc.streams.files import ImageFiles, open_regular
 from gplasc.streams.info import printable
 from gplasc.streams.locate import cache_folder
 from gplasc.streams.pixels import Undecodable, decode_stream
-from gplasc.streams.regular import open_regular
 from gplasc.streams.storage import MappedImages
 
 # Part of the key: raise it when the same files would give other pixels.

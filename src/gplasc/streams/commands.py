@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gplasc.errors import UserError
 from gplasc.streams.catalog import find_stream, list_streams
+from gplasc.streams.files import open_regular
 from gplasc.streams.info import StreamInfo, printable
 from gplasc.streams.locate import data_folder, find, find_or_explain, search_places
-from gplasc.streams.regular import open_regular
 
 OK, DIFFERS, NOTE = "ok", "DIFFERS", "note"
 

@@ -13,11 +13,10 @@ from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.streams.cache import file_state
 from gplasc.streams.catalog import find_stream
-from gplasc.streams.images import ImageFiles
+from gplasc.streams.files import ImageFiles, open_regular
 from gplasc.streams.info import Request
 from gplasc.streams.locate import cache_folder, data_folder
 from gplasc.streams.opening import find_files
-from gplasc.streams.regular import open_regular
 from gplasc.streams.stream import Stream
 
 _VERSION = "gplasc stream 1"

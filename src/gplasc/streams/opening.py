@@ -12,7 +12,7 @@ from gplasc.errors import UserError
 from gplasc.streams.cache import decode
 from gplasc.streams.catalog import find_stream, source_of, stream_name
 from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
-from gplasc.streams.images import ImageFiles
+from gplasc.streams.files import ImageFiles
 from gplasc.streams.info import Request, StreamInfo, printable
 from gplasc.streams.locate import data_folder
 from gplasc.streams.stream import Stream

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gplasc.errors import UserError
-from gplasc.streams.regular import read_bytes
+from gplasc.streams.files import read_bytes
 
 # The largest official file, CIFAR-100's training batch, has 155 MB, 300,000 instructions and 6 tuples.
 _LARGEST = 256 * 2**20

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
+from gplasc.streams.files import read_bytes, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
-from gplasc.streams.regular import read_bytes, read_lines
 
 if TYPE_CHECKING:
     import numpy as np

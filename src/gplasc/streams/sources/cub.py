@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.images import ImageFiles, labeled
+from gplasc.streams.files import ImageFiles, inside, labeled, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
-from gplasc.streams.regular import inside, read_lines
 
 STREAMS = (
     StreamInfo(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.filesplit import split_names
-from gplasc.streams.images import ImageFiles, LabeledFile, labeled, list_folders, list_images
+from gplasc.streams.files import ImageFiles, LabeledFile, labeled, list_folders, list_images, split_names
 from gplasc.streams.info import Request, StreamInfo
 
 STREAMS = (

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.streams.filesplit import split_names
-from gplasc.streams.images import ImageFiles, labeled, list_folders, list_images
+from gplasc.streams.files import ImageFiles, labeled, list_folders, list_images, read_lines, split_names
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import cache_folder, locate
-from gplasc.streams.regular import read_lines
 
 
 def _info(

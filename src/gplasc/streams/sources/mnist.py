@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gplasc.errors import UserError
+from gplasc.streams.files import open_regular, read_bytes
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
-from gplasc.streams.regular import open_regular, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np

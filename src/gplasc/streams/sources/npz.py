@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
+from gplasc.streams.files import open_regular
 from gplasc.streams.info import Request, StreamInfo
-from gplasc.streams.regular import open_regular
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.streams.filesplit import split_names
+from gplasc.streams.files import open_regular, split_names
 from gplasc.streams.info import Request, StreamInfo
-from gplasc.streams.regular import open_regular
 
 if TYPE_CHECKING:
     import numpy as np

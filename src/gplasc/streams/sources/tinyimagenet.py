@@ -6,10 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.images import ImageFiles, labeled, list_images
+from gplasc.streams.files import ImageFiles, inside, labeled, list_images, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
-from gplasc.streams.regular import inside, read_lines
 
 STREAMS = (
     StreamInfo(

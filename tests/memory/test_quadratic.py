@@ -2,7 +2,7 @@
 
 import torch
 
-from gplasc.quadratic import minimize_non_negative
+from gplasc.memory.quadratic import minimize_non_negative
 
 
 def problem(size, seed):
