@@ -14,10 +14,10 @@ from scipy import stats
 from gplasc._io.display import Quiet
 from gplasc.cli import _parse, main
 from gplasc.errors import UserError
-from gplasc.paper.fair.compare import choose, compare_fairly, preview_fair
+from gplasc.paper.fair.compare import compare_fairly, preview_fair
 from gplasc.paper.fair.picture import gains_chart, write_gains
 from gplasc.paper.fair.plan import Protocol, plan_sides
-from gplasc.paper.fair.summary import TrialResult, read_summary
+from gplasc.paper.fair.summary import TrialResult, choose, read_summary
 from gplasc.paper.fair.tables import fill_tables, summary_tables
 from gplasc.report.page import write_report
 from gplasc.results.record import read_record
@@ -290,10 +290,10 @@ def test_differences_are_paired_with_the_interval_of_scipy(tmp_path, capsys):
     base, other = done.summary.rows
     gains = [other.metrics["class_il"][seed] - base.metrics["class_il"][seed] for seed in range(6)]
     wanted = stats.t.interval(0.95, 5, loc=sum(gains) / 6, scale=stats.sem(gains))
-    effect = other.differences["class_il"]
+    effect = done.summary.difference(other)
     assert (effect.low, effect.high) == pytest.approx(wanted, abs=1e-4)
     assert (effect.mean, effect.count) == (pytest.approx(sum(gains) / 6, abs=1e-4), 6)
-    assert not base.differences
+    assert done.summary.difference(base) is None
     text = capsys.readouterr().out
     assert f"{effect.mean:+.2f} [{effect.low:+.2f}, {effect.high:+.2f}] to co2l (n=6)" in text
     assert "Each row was tuned with 2 trials (the preset and 1 more)" in text
@@ -322,7 +322,7 @@ def test_table_of_temperatures_keeps_all_else_at_the_preset(tmp_path):
             config = configs[run]
             assert config.options["co2l"] == {**preset.options["co2l"], "temperature": temperature}
             assert (config.train, config.model) == (preset.train, preset.model)
-    assert found["co2l+gplasc", 0.1].differences["class_il"].mean == pytest.approx(1.0)
+    assert done.summary.difference(found["co2l+gplasc", 0.1]).mean == pytest.approx(1.0)
     table = summary_tables(done.summary, ["temperature"])[0]
     assert table.rows[0][2:] == ["45.00 ± 0.00 (n=2)", "49.00 ± 0.00 (n=2)", "+4.00 [+4.00, +4.00] (n=2)"]
     assert (
@@ -358,13 +358,13 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     assert fill_tables(filled, path.parent) == filled
     (short,) = summary_tables(summary, ["gains"], [TINY])
     assert short.title.startswith(TINY)
-    gain = summary.rows[1].differences["class_il"].mean
+    gain = summary.difference(summary.rows[1]).mean
     assert [row[1] for row in short.rows] == ["co2l"]
     assert f"{gain:+.2f} [" in short.rows[0][3]
     assert "with gplasc" in fill_tables("<!-- fair: one.json gains -->\n<!-- end -->", path.parent)
     with pytest.raises(UserError, match="has no stream 'seq-digts'"):
         fill_tables(page.replace(TINY, "seq-digts"), path.parent)
-    path.write_text(json.dumps({"format": 2}))
+    path.write_text(json.dumps({"format": 1}))
     with pytest.raises(UserError, match="is not the summary of a fair comparison"):
         read_summary(path)
     with pytest.raises(UserError, match="cannot be read"):
@@ -400,7 +400,7 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
         done.summary.write(tmp_path / f"{name}.json")
     page = fill_tables("<!-- fair: a.json,b.json -->\n<!-- end -->", tmp_path)
     line = next(line for line in page.splitlines() if line.startswith("| co2l+gplasc |"))
-    gains = [done.summary.rows[1].differences["class_il"].mean for done in (first, second)]
+    gains = [done.summary.difference(done.summary.rows[1]).mean for done in (first, second)]
     assert f"(n=2)<br>{gains[0]:+.2f} | " in line
     assert line.endswith(f"(n=1)<br>{gains[1]:+.2f} | {sum(gains) / 2:+.2f} |")
     assert page.count("```sh\ngplasc reproduce") == 2
@@ -475,7 +475,7 @@ def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
     chart = gains_chart([done.summary])
     assert [series.name for series in chart.series] == ["gplasc"]
     assert chart.series[0].x == tuple(f"co2l on {TINY}, buffer {size}" for size in (20, 40))
-    effects = [row.differences["class_il"] for row in done.summary.rows if row.base]
+    effects = [done.summary.difference(row) for row in done.summary.rows if row.base]
     assert chart.series[0].points() == [
         (x, e.mean, e.low, e.high) for x, e in zip(chart.series[0].x, effects, strict=True)
     ]

@@ -13,12 +13,12 @@ from gplasc.errors import UserError
 from gplasc.paper.definition import PlannedRun
 from gplasc.paper.fair.plan import Protocol, Side, plan_sides
 from gplasc.paper.fair.summary import (
-    Effect,
     FairSummary,
     Numbers,
     RowResult,
     TemperatureResult,
     TrialResult,
+    choose,
     numbers_of,
     read_summary,
 )
@@ -27,7 +27,6 @@ from gplasc.paper.reproduce import identified, jobs_of
 from gplasc.paper.summary import scale_statement
 from gplasc.paper.views import pairs_of, run_overlap
 from gplasc.results.record import read_record
-from gplasc.results.statistics import paired_difference
 from gplasc.runs.restore import restore
 from gplasc.streams import Stream
 from gplasc.study.cell import Executor, JobResult
@@ -125,7 +124,7 @@ def compare_fairly(
         command=protocol.command + (" --overlap" if overlaps else ""),
         code=_code(_records(results), earlier),
         protocol=protocol,
-        rows=tuple(_row_results(sides, tried, chosen, tests, records, overlaps)),
+        rows=tuple(_row_results(sides, tried, tests, records, overlaps)),
         temperatures=tuple(_temperature_results(sides, protocol, warmth, records)),
     )
     files = save_summary(summary, out / f"{protocol.experiment}-fair")
@@ -172,15 +171,6 @@ def preview_fair(
         found = forecast(jobs, threads=processes.threads)
         lines += [f"{name}:", found.text(processes.workers)]
     return "\n".join(lines)
-
-
-def choose(trials: Sequence[TrialResult]) -> int | None:
-    """Return the number of the trial with the best mean class-IL on validation; of equal ones the first.
-
-    None if no trial was completed with all tuning seeds.
-    """
-    scores = [(-trial.score, number) for number, trial in enumerate(trials) if trial.score is not None]
-    return min(scores)[1] if scores else None
 
 
 def _tuning_runs(sides: Sequence[Side], protocol: Protocol, data_dir: Path | None) -> _Runs:
@@ -262,7 +252,6 @@ def _tried(side: Side, tuning: _Runs, records: _Records) -> list[TrialResult]:
 def _row_results(
     sides: Sequence[Side],
     tried: Mapping[Any, list[TrialResult]],
-    chosen: Mapping[Any, int | None],
     tests: _Runs,
     records: _Records,
     overlaps: Mapping[str, float],
@@ -284,10 +273,8 @@ def _row_results(
                 measured_on=config.stream,
                 searched=dict(side.searched),
                 trials=tuple(tried[side.key]),
-                chosen=chosen[side.key],
                 settings=settings,
                 metrics=numbers[side.key],
-                differences=_differences(numbers.get(base, {}), numbers[side.key]),
                 runs={run.seed: run.run_id for run in runs if run.run_id in records},
             )
         )
@@ -312,7 +299,6 @@ def _temperature_results(
                         buffer=side.buffer,
                         temperature=temperature,
                         metrics=numbers[key],
-                        differences=_differences(numbers.get(base, {}), numbers[key]),
                         runs={run.seed: run.run_id for run in warmth[key] if run.run_id in records},
                     )
                 )
@@ -327,11 +313,6 @@ def _numbers(runs: Sequence[PlannedRun], records: _Records, overlaps: Mapping[st
             for name, value in numbers_of(records[run.run_id], overlaps.get(run.run_id)).items():
                 found.setdefault(name, {})[run.seed] = value
     return found
-
-
-def _differences(base: Numbers, ours: Numbers) -> dict[str, Effect]:
-    found = {name: paired_difference(base[name], ours[name]) for name in ours if name in base}
-    return {name: Effect.of(difference) for name, difference in found.items() if difference.count}
 
 
 def _overlaps(

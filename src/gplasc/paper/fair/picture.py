@@ -16,21 +16,26 @@ def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
     Args:
         summaries: Comparisons, in the order in which they are shown.
     """
-    rows = [row for summary in summaries for row in summary.rows if "class_il" in row.differences]
+    gains = [
+        (row, gain)
+        for summary in summaries
+        for row in summary.rows
+        if (gain := summary.difference(row)) is not None
+    ]
+    rows = [row for row, _ in gains]
     splits = " and ".join(dict.fromkeys(summary.evaluated_on for summary in summaries))
     several = len({(row.stream, row.shown_buffer) for row in rows}) > len({row.stream for row in rows})
     names = list(dict.fromkeys(_name(row) for row in rows))
     series = []
     for number, name in enumerate(names):
-        own = [row for row in rows if _name(row) == name]
-        effects = [row.differences["class_il"] for row in own]
+        own = [(row, gain) for row, gain in gains if _name(row) == name]
         series.append(
             Series(
                 name,
-                tuple(_place(row, with_buffer=several) for row in own),
-                tuple(effect.mean for effect in effects),
-                tuple(effect.low for effect in effects),
-                tuple(effect.high for effect in effects),
+                tuple(_place(row, with_buffer=several) for row, _ in own),
+                tuple(gain.mean for _, gain in own),
+                tuple(gain.low if gain.count > 1 else None for _, gain in own),
+                tuple(gain.high if gain.count > 1 else None for _, gain in own),
                 color=number,
             )
         )
@@ -39,9 +44,7 @@ def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
         x_label="compared with",
         y_label="paired difference, percentage points, 95 % interval",
         series=tuple(series),
-        summary="; ".join(
-            f"{row.row} on {row.stream}: {row.differences['class_il'].mean:+.2f}" for row in rows
-        ),
+        summary="; ".join(f"{row.row} on {row.stream}: {gain.mean:+.2f}" for row, gain in gains),
         kind="interval",
         guides=(Guide(0.0),),
         name="gains",

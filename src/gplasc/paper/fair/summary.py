@@ -1,10 +1,9 @@
-"""The result of a fair comparison as plain data: settings, numbers by seed, intervals and run ids."""
+"""The result of a fair comparison as plain data: settings, numbers by seed and run ids; the rest is computed."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.paper.fair.plan import Protocol
 from gplasc.paper.summary import Measure
-from gplasc.results.statistics import Difference
+from gplasc.results.statistics import Difference, paired_difference
 from gplasc.settings.types import Settings
 
 MEASURES = {
@@ -27,21 +26,6 @@ MEASURES = {
 
 Numbers = dict[str, dict[int, float]]
 """Values of each measure by seed."""
-
-
-class Effect(Settings):
-    """A paired difference with Student's interval of 95 percent, which needs two pairs."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    count: int
-
-    @classmethod
-    def of(cls, found: Difference) -> Effect:
-        """Round a difference."""
-        low, high = (None if math.isnan(end) else round(end, 4) for end in (found.low, found.high))
-        return cls(mean=round(found.mean, 4), low=low, high=high, count=found.count)
 
 
 class TrialResult(Settings):
@@ -58,16 +42,29 @@ class TrialResult(Settings):
         return sum(self.validation.values()) / len(self.validation) if complete else None
 
 
+def choose(trials: Sequence[TrialResult]) -> int | None:
+    """Return the number of the trial with the best mean class-IL on validation; of equal ones the first.
+
+    None if no trial was completed with all tuning seeds.
+    """
+    scores = [(-trial.score, number) for number, trial in enumerate(trials) if trial.score is not None]
+    return min(scores)[1] if scores else None
+
+
 class _Measured(Settings):
-    """Numbers of a row on the test split, and their differences to those of its base."""
+    """Numbers of a row on the test split."""
 
     row: str
     base: str | None
     stream: str
     buffer: int | None
     metrics: Numbers
-    differences: dict[str, Effect]
     runs: dict[int, str]
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What a row and its base have in common."""
+        return (self.stream, self.buffer)
 
 
 class RowResult(_Measured):
@@ -78,10 +75,13 @@ class RowResult(_Measured):
     measured_on: str
     searched: dict[str, tuple[Any, ...]]
     trials: tuple[TrialResult, ...]
-    chosen: int | None
-    """Number of the chosen trial; 0 is the preset. None: no trial was completed."""
     settings: dict[str, Any]
     """Everything that was set for the runs on test, but the seed."""
+
+    @property
+    def chosen(self) -> int | None:
+        """Number of the chosen trial; 0 is the preset, also where nothing was tuned. None: no trial was completed."""
+        return choose(self.trials) if any(trial.runs for trial in self.trials) else 0
 
     @property
     def shown_buffer(self) -> int:
@@ -94,11 +94,16 @@ class TemperatureResult(_Measured):
 
     temperature: float
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What a row and its base have in common."""
+        return (self.stream, self.buffer, self.temperature)
+
 
 class FairSummary(Settings):
     """A fair comparison."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     title: str
     statement: str
     command: str
@@ -112,6 +117,17 @@ class FairSummary(Settings):
     def evaluated_on(self) -> str:
         """The split that the final runs were evaluated on: test, or validation in a search where nothing is tuned."""
         return str(self.rows[0].settings["data.evaluate_on"]) if self.rows else "test"
+
+    def difference(self, ours: _Measured, measure: str = "class_il") -> Difference | None:
+        """Return the paired difference of a row to its base; None without a base or without pairs."""
+        everything: Sequence[_Measured] = (
+            self.temperatures if isinstance(ours, TemperatureResult) else self.rows
+        )
+        for base in everything:
+            if base.row == ours.base and base.place == ours.place:
+                difference = paired_difference(base.metrics.get(measure, {}), ours.metrics.get(measure, {}))
+                return difference if difference.count else None
+        return None
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Return what is known of each run, by run id, in the form of its record."""

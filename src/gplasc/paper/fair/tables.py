@@ -15,7 +15,6 @@ from gplasc.paper.definition import Experiment, Row, StandIn, load_experiment
 from gplasc.paper.fair.picture import write_gains
 from gplasc.paper.fair.summary import (
     MEASURES,
-    Effect,
     FairSummary,
     TemperatureResult,
     read_summary,
@@ -170,8 +169,8 @@ def _gains(summary: FairSummary, stream: str) -> Table:
     for row in found:
         values = str(spread(list(row.metrics.get("class_il", {}).values())))
         cells = lines.setdefault((row.shown_buffer, row.base or row.row), {})
-        effect = row.differences.get("class_il")
-        cells[names.get(row.row, "")] = values if effect is None else f"{values}\n{_effect(effect)}"
+        gain = summary.difference(row)
+        cells[names.get(row.row, "")] = values if gain is None else f"{values}\n{gain}"
     return Table(
         f"{stream}: final class-IL accuracy on {summary.evaluated_on}, percent",
         [
@@ -194,18 +193,15 @@ def _gains(summary: FairSummary, stream: str) -> Table:
 
 def _streams_beside(summaries: Sequence[FairSummary]) -> Table:
     """Return class-IL of the rows of several comparisons, with a column for each stream and the mean gain."""
-    rows = [row for summary in summaries for row in summary.rows]
-    streams = list(dict.fromkeys(row.stream for row in rows))
+    streams = list(dict.fromkeys(row.stream for summary in summaries for row in summary.rows))
     cells: dict[str, dict[str, str]] = {}
     gains: dict[str, list[float]] = {}
-    for row in rows:
+    for summary, row in [(one, row) for one in summaries for row in one.rows]:
         values = str(spread(list(row.metrics.get("class_il", {}).values())))
-        effect = row.differences.get("class_il")
-        cells.setdefault(row.row, {})[row.stream] = (
-            values if effect is None else f"{values}\n{effect.mean:+.2f}"
-        )
-        if effect is not None:
-            gains.setdefault(row.row, []).append(effect.mean)
+        gain = summary.difference(row)
+        cells.setdefault(row.row, {})[row.stream] = values if gain is None else f"{values}\n{gain.mean:+.2f}"
+        if gain is not None:
+            gains.setdefault(row.row, []).append(gain.mean)
     splits = " and ".join(dict.fromkeys(summary.evaluated_on for summary in summaries))
     return Table(
         f"Final class-IL accuracy on {splits}, percent",
@@ -273,10 +269,10 @@ def _temperature(summary: FairSummary, stream: str) -> Table | None:
         values = [by_temperature[t].metrics.get("class_il", {}) for t in temperatures]
         texts = []
         for temperature, ours in zip(temperatures, values, strict=True):
-            effect = by_temperature[temperature].differences.get("class_il")
+            gain = summary.difference(by_temperature[temperature])
             base = by_temperature[temperature].base
             text = str(spread(list(ours.values()))) if ours else "failed"
-            texts.append(text if effect is None else f"{text}\nto {base} {_effect(effect)}")
+            texts.append(text if gain is None else f"{text}\nto {base} {gain}")
         change = paired_difference(values[0], values[-1])
         rows.append([buffer, row, *texts, str(change) if change.count else ""])
     columns = [
@@ -347,11 +343,6 @@ def _protocol_sentence(summary: FairSummary) -> str:
 
 def _values(values: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _effect(effect: Effect) -> str:
-    interval = "" if effect.low is None else f" [{effect.low:+.2f}, {effect.high:+.2f}]"
-    return f"{effect.mean:+.2f}{interval} (n={effect.count})"
 
 
 def _list(numbers: Sequence[int]) -> str:
