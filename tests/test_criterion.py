@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import gplasc.criterion
 from gplasc import losses
 from gplasc.criterion import GPLASC
+from gplasc.criterion.monitor import Monitor
 from gplasc.geometry import region, simplex_etf
 
 
@@ -72,10 +73,6 @@ def test_distillations_are_summed_with_their_weights():
         lambda_distill=1.0,
         num_classes=2,
         distillation=weights,
-        student_temperature=0.3,
-        teacher_temperature=0.1,
-        projector_code_dim=2,
-        projector_sigmoid=False,
     )
     old, teacher = signed(6, 8, 1).requires_grad_(), signed(6, 8, 2)
     terms = criterion(signed(10, 8), LABELS, 1, past_features=old, previous_features=teacher)
@@ -85,8 +82,8 @@ def test_distillations_are_summed_with_their_weights():
         * losses.relation_distillation(
             losses.unit_rows(old),
             losses.unit_rows(teacher),
-            student_temperature=0.3,
-            teacher_temperature=0.1,
+            student_temperature=0.2,
+            teacher_temperature=0.01,
         )
         + 3.0 * losses.projector_distillation(old, teacher, criterion.projector)
     )
@@ -95,7 +92,7 @@ def test_distillations_are_summed_with_their_weights():
     assert old.grad.abs().sum() > 0
     assert len(list(criterion.parameters())) == 4
     assert all(parameter.grad is not None for parameter in criterion.parameters())
-    assert criterion.projector.encoder.out_features == 2
+    assert criterion.projector.encoder.out_features == 1
 
 
 def test_without_distillation_there_is_nothing_to_train_and_the_term_is_zero():
@@ -250,7 +247,7 @@ def test_a_step_reads_nothing_back_from_the_device(monkeypatch):
     def forbidden(*_: object) -> None:
         raise AssertionError("the step synchronized the device")
 
-    monkeypatch.setattr(gplasc.criterion, "_DEVICES_WITHOUT_SYNC", ())
+    monkeypatch.setattr(gplasc.criterion.monitor, "_DEVICES_WITHOUT_SYNC", ())
     for name in ("item", "__bool__", "__float__", "__int__", "tolist", "nonzero", "unique", "cpu"):
         monkeypatch.setattr(torch.Tensor, name, forbidden)
     terms = criterion(features, LABELS, 1, past_features=old, previous_features=old)
@@ -359,7 +356,7 @@ def test_it_can_be_copied_and_moved():
     devices = {name: tensor.device.type for name, tensor in moved.state_dict().items()}
     assert devices.pop("_extra_state") == "cpu"
     assert set(devices.values()) == {"meta"}
-    moved._inspected.update(range(3))
+    moved.monitor._inspected.update(range(3))
     old = torch.empty(4, 8, device="meta")
     terms = moved(
         torch.empty(10, 8, device="meta"), LABELS.to("meta"), 1, past_features=old, previous_features=old
@@ -474,11 +471,9 @@ def test_the_loop_of_the_documentation_is_complete_and_short():
         ({"distillation": "kd"}, "mse, ird, projector"),
         ({"distillation": {"mse": -1.0}}, "weight of distillation 'mse'"),
         ({"distillation": {"kd": 1.0}}, "mse, ird, projector"),
-        ({"student_temperature": 0.0}, "student_temperature"),
-        ({"teacher_temperature": 0.0}, "teacher_temperature"),
         ({"num_classes": [2, 2]}, "one number, or 3 numbers"),
         ({"num_classes": 0}, "at least 1"),
-        ({"distillation": "projector", "projector_code_dim": 8}, "under-complete"),
+        ({"distillation": "projector", "feature_dim": 1, "num_tasks": 2}, "under-complete"),
     ],
 )
 def test_wrong_settings_are_explained(change, message):
@@ -558,12 +553,13 @@ def test_features_that_are_not_finite_are_an_error_that_names_them(name, value):
     arguments[name][2, 3] = 0.0
     criterion(labels=LABELS, task=1, **arguments)
     arguments[name][2, 3] = value
-    unchecked = GPLASC(3, 8, num_classes=2, frame="simplex", check_features=False)
+    unchecked = GPLASC(3, 8, num_classes=2, frame="simplex")
+    unchecked.monitor = Monitor(unchecked, check_features=False)
     assert not sum(unchecked(labels=LABELS, task=1, **arguments).values()).isfinite()
 
 
 def test_other_devices_are_checked_once_in_a_hundred_calls_and_in_the_report(monkeypatch):
-    monkeypatch.setattr(gplasc.criterion, "_DEVICES_WITHOUT_SYNC", ())
+    monkeypatch.setattr(gplasc.criterion.monitor, "_DEVICES_WITHOUT_SYNC", ())
     criterion = GPLASC(3, 8, num_classes=2)
     bad = signed(10, 8)
     bad[0, 0] = float("nan")
@@ -814,3 +810,18 @@ def test_a_state_of_an_older_version_without_the_assignment_loads():
     other = GPLASC(3, 8, frame="simplex")
     other.load_state_dict(state)
     assert other.lambda_assign == 0.0
+
+
+def test_an_older_state_may_have_settings_that_are_gone_at_their_defaults():
+    state = GPLASC(3, 8, margin=0.3).state_dict()
+    settings = json.loads(bytes(state["_extra_state"].tolist()))
+    for reduction in ("mean", "sum"):
+        older = json.dumps(settings | {"range_reduction": reduction, "check_features": False}).encode()
+        state["_extra_state"] = torch.tensor(list(older), dtype=torch.uint8)
+        criterion = GPLASC(3, 8)
+        if reduction == "mean":
+            criterion.load_state_dict(state)
+            assert criterion.margin == 0.3
+        else:
+            with pytest.raises(ValueError, match="range_reduction 'sum', which is gone"):
+                criterion.load_state_dict(state)

@@ -14,8 +14,8 @@ from gplasc._io import moved
 if TYPE_CHECKING:
     from gplasc.classifier import ContinualClassifier
     from gplasc.criterion import GPLASC
+    from gplasc.criterion.loop import GPLASCLoop
     from gplasc.learning import Callback, Method, Plugin
-    from gplasc.loop import GPLASCLoop
     from gplasc.models import ForeignEncoder
     from gplasc.runs.execute import Result, run
     from gplasc.settings.components import list_methods, list_plugins
@@ -48,7 +48,7 @@ _HOMES = {
     "Config": "settings.types",
     "ContinualClassifier": "classifier",
     "ForeignEncoder": "models",
-    "GPLASCLoop": "loop",
+    "GPLASCLoop": "criterion.loop",
     "Method": "learning",
     "Plugin": "learning",
     "Result": "runs.execute",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gplasc.criterion.loop import GPLASCLoop
 from gplasc.errors import UserError
-from gplasc.loop import GPLASCLoop
 
 try:
     from avalanche.core import SupervisedPlugin

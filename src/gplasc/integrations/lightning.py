@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from gplasc.criterion.loop import GPLASCLoop
 from gplasc.errors import UserError
-from gplasc.loop import GPLASCLoop
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback, LightningModule, Trainer

@@ -11,7 +11,10 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from gplasc.criterion import GPLASC, Frame
+from gplasc.criterion import GPLASC
+from gplasc.criterion.monitor import Monitor
+from gplasc.criterion.regions import Frame
+from gplasc.criterion.terms import gather
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
 from gplasc.losses import supcon, unit_rows
@@ -19,6 +22,7 @@ from gplasc.models import Network, Outputs
 from gplasc.settings.types import Settings
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
+_ADVICE = "--set model.features=signed removes the last ReLU of a built-in encoder."
 _FIRST_TASKS = 8  # regions that are prepared at first if nobody announced the number of tasks
 
 
@@ -97,12 +101,10 @@ def parse_distillation(text: str) -> dict[str, float]:
     return weights
 
 
-class _Criterion(GPLASC):
-    """The criterion, with advice that names a setting of runs."""
+class _SignedGPLASC(GPLASC):
+    """The criterion, with a projector whose output can be negative."""
 
-    advice_for_nonnegative: ClassVar[str] = (
-        "--set model.features=signed removes the last ReLU of a built-in encoder."
-    )
+    _signed = True
 
 
 class GPLASCPlugin(Plugin[GPLASCSettings]):
@@ -148,7 +150,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         if frame == "auto":
             extended: Frame = "orthonormal" if signed else "nonnegative"
             frame = extended if self._open_ended(ctx) else "simplex"
-        self.criterion = _Criterion(
+        self.criterion = (_SignedGPLASC if signed else GPLASC)(
             num_tasks,
             ctx.config.model.projection_dim if settings.space == "projection" else network.feature_dim,
             margin=settings.margin,
@@ -159,11 +161,11 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             range_form=settings.range_form,
             distillation=parse_distillation(settings.distillation),
             frame=frame,
-            projector_sigmoid=not signed,
             limit_gradient=False,
-            check_features=False,  # the learner checks the terms, and names the one that is not finite
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
+        # The learner checks the terms, and names the one that is not finite.
+        self.criterion.monitor = Monitor(self.criterion, advice=_ADVICE, check_features=False)
         return {"gplasc": self.criterion}
 
     def state_dict(self) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what the terms saw last."""
-        self.criterion.load_report(state["report"])
+        self.criterion.monitor.seen = dict(state["report"])
 
     def begin_task(self, ctx: Context) -> None:
         """Add a direction for a task that nobody announced; those of earlier tasks do not move."""
@@ -211,8 +213,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         # First, because a report is about the last call of the criterion: that of the current task.
         pulled = self._pulled([*own, *mine], [*outs, *my_outs], ctx)
         terms: dict[str, Tensor] = self.criterion(
-            _gather([self._space(out)[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
-            _gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),
+            gather([self._space(out)[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
+            gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),
             region or 0,
             num_classes=len(ctx.task.classes) if region is not None else None,
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
@@ -223,7 +225,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             contrasted = [(out.projection, part.y) for part, out in views]
             if self._shares_views(ctx):
                 rows = [(out.projection[part.current], part.y[part.current]) for part, out in shaped]
-                z, y = (_gather(list(column)) for column in zip(*rows, strict=True))
+                z, y = (gather(list(column)) for column in zip(*rows, strict=True))
                 contrasted = [(z, y)] if len(y) else []
             for z, y in contrasted:
                 term = supcon(z, y, temperature=self.settings.contrast_temperature)
@@ -235,8 +237,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         pairs = [(part, out) for part, out in zip(parts, outs, strict=True) if len(part.past)]
         if not self.settings.pull_past or not pairs:
             return {}
-        features = _gather([self._space(out)[part.past] for part, out in pairs])
-        labels = _gather([part.y[part.past] for part, _ in pairs])
+        features = gather([self._space(out)[part.past] for part, out in pairs])
+        labels = gather([part.y[part.past] for part, _ in pairs])
         counts = [count for count in ctx.classes_per_task if count]
         tasks = torch.bucketize(labels, torch.tensor(counts, device=labels.device).cumsum(0), right=True)
         sums = []
@@ -252,8 +254,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         if ctx.previous is None or not self.needs_previous or not pairs:
             return {}
         return {
-            "past_features": _gather([self._space(out)[part.past] for part, out in pairs]),
-            "previous_features": _gather(
+            "past_features": gather([self._space(out)[part.past] for part, out in pairs]),
+            "previous_features": gather(
                 [self._space(ctx.previous_outputs(part))[part.past] for part, _ in pairs]
             ),
         }
@@ -326,7 +328,3 @@ def _centered(features: Tensor) -> Tensor:
     That mean has the entries sqrt(2 / (pi D)), for large D.
     """
     return unit_rows(features) - math.sqrt(2 / (math.pi * features.shape[1]))
-
-
-def _gather(rows: list[Tensor]) -> Tensor:
-    return rows[0] if len(rows) == 1 else torch.cat(rows)

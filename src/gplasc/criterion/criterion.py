@@ -1,0 +1,381 @@
+"""GPLASC as a criterion for any training loop: features and labels in, named loss terms out."""
+
+import inspect
+import json
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from gplasc.criterion.monitor import Monitor
+from gplasc.criterion.regions import Frame, Regions
+from gplasc.criterion.terms import Distillation, distill, unit
+from gplasc.losses import assignment_loss, kernels
+from gplasc.losses._blocks import full_precision
+from gplasc.losses._checks import (
+    check_choice,
+    check_labels,
+    check_mask,
+    check_pair,
+    check_positive,
+    check_rows,
+)
+from gplasc.losses.kernels import RangeForm
+from gplasc.losses.region import PositionTarget
+
+_EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
+# Settings that older states have, and the values that are still computed. The last commit with others is e46d05f.
+_RETIRED = {
+    "position_dimensions": "sum",
+    "range_reduction": "mean",
+    "distill_normalize": True,
+    "student_temperature": 0.2,
+    "teacher_temperature": 0.01,
+}
+
+
+class GPLASC(Regions):
+    """Adds three loss terms that place each task in its own region of the unit sphere.
+
+    Each task has a direction, a row of a frame. The terms are returned by name and multiplied by their lambda; add them
+    to the loss of the training loop:
+
+    - "range" keeps different classes of the current task at cosine >= k, which limits the size of the region;
+    - "position" moves the center of the current task's features to the task's direction;
+    - "distill" keeps the features of past samples close to those of the previous model;
+    - "assign", if `lambda_assign` is above 0, classifies the task of current and past samples by the cosines with the
+      directions, see `gplasc.losses.assignment_loss`. It is not in the paper.
+
+    >>> import copy, torch
+    >>> from torch import nn
+    >>> from gplasc.criterion import GPLASC
+    >>> from gplasc.losses import supcon, unit_rows
+    >>>
+    >>> draw = torch.Generator().manual_seed(0)
+    >>> means = 3 * torch.randn(6, 20, generator=draw)  # six classes: three tasks of two
+    >>> _ = torch.manual_seed(0)
+    >>> encoder = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16))
+    >>> criterion = GPLASC(3, 16, margin=0.15, lambda_range=0.1, lambda_position=1.0, num_classes=2)
+    >>> optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
+    >>> previous, memory_x = None, torch.empty(0, 20)
+    >>> for task in range(3):
+    ...     y = torch.arange(2 * task, 2 * task + 2).repeat(32)
+    ...     x = means[y] + torch.randn(64, 20, generator=draw)
+    ...     for step in range(60):
+    ...         features = encoder(x)
+    ...         old, teacher = None, None
+    ...         if previous is not None:
+    ...             old = encoder(memory_x)
+    ...             with torch.no_grad():
+    ...                 teacher = previous(memory_x)
+    ...         terms = criterion(features, y, task, past_features=old, previous_features=teacher)
+    ...         terms["supcon"] = supcon(unit_rows(features), y, temperature=0.5)
+    ...         optimizer.zero_grad()
+    ...         sum(terms.values()).backward()
+    ...         optimizer.step()
+    ...     previous = copy.deepcopy(encoder).eval()
+    ...     memory_x = torch.cat([memory_x, x[:10]])
+    >>> report = criterion.report()
+    >>> report["center_cosine"] > 0.9, abs(report["center_norm"] - report["target_norm"]) < 0.1
+    (True, True)
+
+    **Batches.** Either split the batch, as above: `features` and `labels` are rows of the current task;
+    `past_features` and `previous_features` are features of the same past samples (the same augmented view) from the
+    current and the previous model. Or pass one mixed batch and `past`, a boolean mask of the rows whose label belongs
+    to an earlier task, with `previous_features` of all rows or of the past rows. A mask synchronizes a GPU once per
+    step. Features are raw encoder outputs of any float type.
+
+    **Number of classes.** The threshold k depends on the number of classes of a task. Pass `num_classes` here or at the
+    first call for a task, which is stored. Otherwise the largest number of classes in one batch of the task is used; k
+    is then too low until a batch has all classes, never too high.
+
+    **Frames.** "simplex" is the published one: the largest angle between the tasks. It has negative entries, which
+    non-negative features (pooled ReLU outputs, the output of most backbones) cannot reach: their range term can be
+    identically zero, and the position term degrades the features. "nonnegative" has orthogonal directions with disjoint
+    supports, which they can reach. "orthonormal" is for signed features and a number of tasks that is not known.
+    "auto", the default, is "nonnegative" if less than a tenth of the squared norm of the first batch comes from
+    negative entries, and "simplex" otherwise. The first call reads the data for this; with
+    `torch.compile(fullgraph=True)` pass one of the other three. `extend` adds directions to any frame and moves none.
+
+    **Short features.** The terms see unit rows, so their gradient is inversely proportional to the norm of the
+    features: for an encoder whose features are short at first it is large enough to set all ReLU outputs to 0 for good.
+    Therefore features shorter than 1 receive the gradient of features of norm 1; `limit_gradient=False` disables this.
+
+    **Checks.** Lists, arrays and wrong shapes raise an error that names the argument. Features that are NaN or infinite
+    raise an error, and features that collapse (rows of zeros, a center of norm 0, or the same direction for all classes
+    in 20 batches in a row) cause a warning at the line that called the criterion. On the CPU both are checked at each
+    call; on other devices once in 100 calls and in `report()`, so that the device is not synchronized at every step; in
+    compiled code in `report()`.
+
+    **State.** `state_dict` holds tensors only, so safetensors can store it: the frame, the numbers of classes seen, the
+    projector, and under `_extra_state` the settings as UTF-8 JSON in a uint8 tensor. `load_state_dict` restores all of
+    them, the number of tasks included; only `feature_dim` and the projector must agree.
+
+    Args:
+        num_tasks: The number of tasks to prepare directions for.
+        feature_dim: The number of features.
+        margin: The share by which the squared radius of a region is reduced, in [0, 1).
+        lambda_range: The weight of the range term. The paper has 1.0 for all three weights beside a contrastive loss.
+            Beside cross-entropy 0.1 already cost a point of accuracy (benchmarks/criterion_safety.py), so the defaults
+            are smaller.
+        lambda_position: The weight of the position term.
+        lambda_distill: The weight of the distillation term.
+        lambda_assign: The weight of the assignment term.
+        assign_temperature: The temperature of the assignment term.
+        num_classes: The number of classes per task, one number or one per task. Default: see above.
+        frame: The arrangement of the directions: "auto", "simplex", "orthonormal" or "nonnegative".
+        position_target: "scaled" has the norm that fits k, so that all terms can be 0 together; "unit" is as published.
+        range_form: See `form` of `gplasc.losses.range_loss`.
+        distillation: "mse" (between unit features), "ird" (relations between past samples), "projector" (raw features
+            through an autoencoder, whose parameters belong to this module: add them to the optimizer), "none", or
+            weights such as {"mse": 1.0, "ird": 0.5}.
+        limit_gradient: Whether to limit the gradient of short features, see above. False is as published.
+        seed: The seed of the orientation of the frame.
+
+    Raises:
+        TypeError: If a number that must be an integer is not.
+        ValueError: If a value is out of its range or an option is unknown.
+    """
+
+    _signed: ClassVar[bool] = False  # whether the projector's output has no sigmoid
+
+    def __init__(
+        self,
+        num_tasks: int,
+        feature_dim: int,
+        *,
+        margin: float = 0.1,
+        lambda_range: float = 0.02,
+        lambda_position: float = 0.02,
+        lambda_distill: float = 0.1,
+        lambda_assign: float = 0.0,
+        assign_temperature: float = 0.05,
+        num_classes: int | Sequence[int] | None = None,
+        frame: Frame = "auto",
+        position_target: PositionTarget = "scaled",
+        range_form: RangeForm = "hinge",
+        distillation: Distillation | Literal["none"] | Mapping[str, float] = "mse",
+        limit_gradient: bool = True,
+        seed: int = 0,
+    ) -> None:
+        weights: dict[str, Any] = {
+            "margin": margin,
+            "lambda_range": lambda_range,
+            "lambda_position": lambda_position,
+            "lambda_distill": lambda_distill,
+            "lambda_assign": lambda_assign,
+        }
+        for name, value in weights.items():
+            if not isinstance(value, numbers.Real):
+                raise TypeError(f"{name} must be a number, got {value!r}.")
+            if not float(value) >= 0:
+                raise ValueError(f"{name} must be 0 or more, got {value}.")
+        check_choice("frame", frame, get_args(Frame))
+        check_choice("position_target", position_target, get_args(PositionTarget))
+        check_choice("range_form", range_form, get_args(RangeForm))
+        check_positive("assign_temperature", assign_temperature)
+        distillations = _distillation_weights(distillation)
+        super().__init__(
+            num_tasks,
+            feature_dim,
+            margin=margin,
+            frame=frame,
+            num_classes=num_classes,
+            projector="projector" in distillations,
+            signed=self._signed,
+            seed=seed,
+        )
+        self.lambda_range = lambda_range
+        self.lambda_position = lambda_position
+        self.lambda_distill = lambda_distill
+        self.lambda_assign = lambda_assign
+        self.assign_temperature = assign_temperature
+        self.position_target: PositionTarget = position_target
+        self.range_form: RangeForm = range_form
+        self.distillation = distillations
+        self.limit_gradient = limit_gradient
+        self.monitor = Monitor(self)
+        no_center = self.num_tasks > 1 and self.size(2).center_norm < 1e-6
+        if no_center and lambda_position > 0 and position_target == "scaled":
+            self.monitor.warn_once(
+                "origin",
+                "With two tasks and margin 0 the regions are half spheres and their centers are the origin, "
+                "so the position term does not separate the tasks: choose a margin above 0.",
+            )
+
+    def forward(
+        self,
+        features: Tensor,
+        labels: Tensor,
+        task: int,
+        *,
+        num_classes: int | None = None,
+        past: Tensor | None = None,
+        past_features: Tensor | None = None,
+        previous_features: Tensor | None = None,
+        past_tasks: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the terms of one batch.
+
+        Args:
+            features: Features of shape (N, feature_dim).
+            labels: Integer labels of shape (N,).
+            task: The current task, in [0, num_tasks).
+            num_classes: The number of classes of this task.
+            past: A boolean mask of shape (N,) of the rows that belong to earlier tasks.
+            past_features: Features of past samples, shape (M, feature_dim), instead of `past`.
+            previous_features: Features of the past samples from the previous model, shape (M, feature_dim); with `past`
+                also (N, feature_dim).
+            past_tasks: The task of each past sample, integers of shape (M,), with `past` also (N,): past samples take
+                part in the assignment if it is given.
+
+        Returns:
+            {"range", "position", "distill"}, and "assign" if its weight is above 0: tensors of shape () multiplied by
+            their lambda. A term without rows or pairs is 0 and part of the graph.
+
+        Raises:
+            TypeError: If an argument is not a tensor of the right type.
+            ValueError: If shapes do not fit, the task has no direction, or features are NaN or infinite.
+        """
+        task = self.check_task(task)
+        check_rows("features", features, self.feature_dim)
+        check_labels(labels, len(features), "labels")
+        if past is not None:
+            if past_features is not None:
+                raise ValueError("past marks rows of features: leave out past_features.")
+            check_mask("past", past, len(features))
+            if previous_features is not None:
+                check_rows("previous_features", previous_features, self.feature_dim)
+                if len(previous_features) == len(past):
+                    previous_features = previous_features[past]
+            if past_tasks is not None and len(past_tasks) == len(past):
+                past_tasks = past_tasks[past]
+            past_features, features, labels = features[past], features[~past], labels[~past]
+            if previous_features is None and past_tasks is None:
+                past_features = None
+        if past_features is None and (previous_features is not None or past_tasks is not None):
+            raise ValueError(
+                "previous_features and past_tasks belong together with past_features: pass that too."
+            )
+        if past_features is not None and previous_features is None and past_tasks is None:
+            raise ValueError("past_features and previous_features belong together: pass both or neither.")
+        if num_classes is not None:
+            self.remember_classes(task, num_classes)
+        with full_precision(features):
+            z = unit(features, limit_gradient=self.limit_gradient)
+            if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
+                if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
+                    torch.compiler.disable(self.choose_frame, reason=_EAGER)(z)
+                else:
+                    self.choose_frame(z)
+            threshold, norm = self.threshold(labels, task)
+            if self.training and self.frame != "auto":
+                hinge = self.lambda_range > 0 and self.range_form in ("hinge", "squared_hinge")
+                self.monitor.inspect(z, task, hinge=hinge, position=self.lambda_position > 0)
+            terms = {
+                "range": self._range(z, labels, threshold),
+                "position": self._position(z, labels, task, norm),
+                "distill": self._distill(z, past_features, previous_features),
+            }
+            if self.lambda_assign > 0:
+                terms["assign"] = self._assign(z, task, past_features, past_tasks)
+            self.monitor.check(z, labels, past_features, previous_features)
+            return terms
+
+    def report(self) -> dict[str, float]:
+        """Return measurements of the last step. Only this method always synchronizes the device.
+
+        Returns:
+            active_hinge_fraction, the share of pairs of different classes below the threshold; center_norm and
+            center_cosine, the norm of the task's center and its cosine to the direction; threshold and target_norm,
+            their targets. Empty before the first step; without the entries of terms whose lambda is 0.
+        """
+        return self.monitor.report()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore the result of `get_extra_state`.
+
+        Args:
+            state: UTF-8 JSON in a uint8 tensor.
+
+        Raises:
+            ValueError: If the state belongs to another feature dimension, or has a setting that is gone.
+        """
+        settings = json.loads(bytes(state.tolist()))
+        for name, value in _RETIRED.items():
+            if settings.get(name, value) != value:
+                raise ValueError(
+                    f"the checkpoint has {name} {settings[name]!r}, which is gone (last commit with it: e46d05f)."
+                )
+        super().set_extra_state(state)
+
+    def extra_repr(self) -> str:
+        """Return the settings that differ between users."""
+        return (
+            f"num_tasks={self.num_tasks}, feature_dim={self.feature_dim}, margin={self.margin}, "
+            f"lambda_range={self.lambda_range}, lambda_position={self.lambda_position}, "
+            f"lambda_distill={self.lambda_distill}, frame={self.frame!r}, "
+            f"position_target={self.position_target!r}, range_form={self.range_form!r}, "
+            f"distillation={self.distillation}, lambda_assign={self.lambda_assign}"
+        )
+
+    def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor) -> Tensor:
+        if self.lambda_range == 0 or self.alone:
+            return z.sum() * 0.0
+        pairs = kernels.range_pairs(z, labels, threshold, self.range_form)
+        self.monitor.note(threshold=threshold, active_hinge_fraction=pairs.active_fraction)
+        return self.lambda_range * pairs.loss
+
+    def _position(self, z: Tensor, labels: Tensor, task: int, norm: float | Tensor) -> Tensor:
+        if self.lambda_position == 0 or self.alone or len(z) == 0:
+            return z.sum() * 0.0
+        center = kernels.task_center(z, labels)
+        vertex = self.vertices[task].to(center.dtype)
+        target = norm if self.position_target == "scaled" else None
+        self.monitor.note(
+            center_norm=torch.linalg.vector_norm(center.detach()),
+            center_cosine=kernels.center_cosine(center.detach(), vertex),
+            target_norm=1.0 if target is None else target,
+        )
+        return self.lambda_position * kernels.position(center, vertex, target)
+
+    def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> Tensor:
+        if student is None or teacher is None or self.lambda_distill == 0:
+            return z.sum() * 0.0
+        check_rows("past_features", student, self.feature_dim)
+        check_rows("previous_features", teacher, self.feature_dim)
+        check_pair(("past_features", "previous_features"), student, teacher, same_width=True)
+        return self.lambda_distill * distill(
+            student, teacher, self.distillation, self.projector, limit_gradient=self.limit_gradient
+        )
+
+    def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
+        tasks = torch.full((len(z),), task, device=z.device)
+        if past is not None and past_tasks is not None:
+            check_rows("past_features", past, self.feature_dim)
+            check_labels(past_tasks, len(past), "past_tasks")
+            z = torch.cat([z, unit(past, limit_gradient=self.limit_gradient)])
+            tasks = torch.cat([tasks, past_tasks.to(tasks)])
+        term = assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
+        return self.lambda_assign * term
+
+
+GPLASC.stored = (
+    *(name for name in inspect.signature(GPLASC).parameters if name != "num_classes"),
+    "angle",
+    "class_counts",
+)
+
+
+def _distillation_weights(distillation: str | Mapping[str, float]) -> dict[str, float]:
+    """Return {"mse": 1.0} for "mse" and an empty dict for "none"; zero weights are dropped."""
+    if distillation == "none":
+        return {}
+    weights = {distillation: 1.0} if isinstance(distillation, str) else dict(distillation)
+    for name, weight in weights.items():
+        check_choice("distillation", name, get_args(Distillation))
+        if not weight >= 0:
+            raise ValueError(f"the weight of distillation {name!r} must be 0 or more, got {weight}.")
+    return {name: float(weight) for name, weight in weights.items() if weight > 0}
