@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import re
+import runpy
 import shlex
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,7 +19,7 @@ from gplasc.paper.fair.compare import compare_fairly, preview_fair
 from gplasc.paper.fair.picture import gains_chart, write_gains
 from gplasc.paper.fair.plan import Protocol, plan_sides
 from gplasc.paper.fair.summary import TrialResult, choose, read_summary
-from gplasc.paper.fair.tables import fill_tables, summary_tables
+from gplasc.paper.fair.tables import summary_tables
 from gplasc.report.page import write_report
 from gplasc.results.record import read_record
 from gplasc.results.statistics import paired_difference
@@ -28,6 +29,7 @@ from gplasc.study.cell import JobResult
 from gplasc.study.points import balanced_points, different_points
 
 ROOT = Path(__file__).parents[2]
+fill_tables = runpy.run_path(str(ROOT / "scripts" / "docs"))["fill_tables"]
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=10,test=4"
 OTHER = "synthetic:tasks=2,classes=2,size=8,channels=1,train=10,test=5"
 PLUGIN = '''

@@ -13,8 +13,9 @@ from gplasc.errors import UserError
 from gplasc.paper import definition, run_experiment, views
 from gplasc.paper.definition import StandIn, load_experiment, plan_runs
 from gplasc.paper.reproduce import identified, jobs_of, preview, reproduce
-from gplasc.paper.summary import Measure, scale_statement, summarize_runs
+from gplasc.paper.summary import scale_statement, summarize_runs
 from gplasc.paper.tables import Footnotes, cell_lines, cell_table, stream_tables
+from gplasc.results.group import Measure
 from gplasc.results.record import read_record
 from gplasc.runs.cost import Cost
 from gplasc.runs.execute import execute

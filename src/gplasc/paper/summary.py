@@ -9,24 +9,9 @@ from typing import Any
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.paper.definition import Experiment, PlannedRun, Row, StandIn
 from gplasc.published import Published, lookup
+from gplasc.results.group import Measure
 from gplasc.results.statistics import Difference, Spread, paired_difference, spread
 from gplasc.settings.types import Scale
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What is measured of a run: a metric in a scenario, or at a point (a task, a pair of tasks)."""
-
-    metric: str
-    label: str
-    scenario: str | None = None
-    point: str | None = None
-
-    @property
-    def digits(self) -> int:
-        """Decimals that people want to see."""
-        return 3 if self.metric in ("overlap", "silhouette") else 1 if self.metric == "seconds" else 2
-
 
 Values = Mapping[str, Mapping[Measure, float]]
 """What was measured of each run, by run id."""

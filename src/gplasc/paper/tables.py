@@ -9,8 +9,9 @@ from typing import Any
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
 from gplasc.paper.definition import Experiment
-from gplasc.paper.summary import Entry, Measure
+from gplasc.paper.summary import Entry
 from gplasc.published import find_table
+from gplasc.results.group import Measure
 
 
 def stream_tables(experiment: Experiment, entries: Sequence[Entry], statement: str) -> list[Table]:

@@ -15,7 +15,8 @@ from gplasc.evaluation.embedding import silhouette, tsne
 from gplasc.evaluation.overlap import TaskOverlap, task_overlap
 from gplasc.paper import figures
 from gplasc.paper.definition import Experiment, PlannedRun
-from gplasc.paper.summary import Entry, Measure, Values, default_measures
+from gplasc.paper.summary import Entry, Values, default_measures
+from gplasc.results.group import Measure
 from gplasc.results.record import Record
 from gplasc.runs.restore import Restored
 

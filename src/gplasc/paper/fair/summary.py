@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.paper.fair.plan import Protocol
-from gplasc.paper.summary import Measure
+from gplasc.results.group import Measure
 from gplasc.results.statistics import Difference, paired_difference
 from gplasc.settings.types import Settings
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,26 +9,23 @@ from typing import Any
 
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
-from gplasc.errors import UserError
 from gplasc.paper.definition import Experiment, Row, StandIn, load_experiment
 from gplasc.paper.fair.picture import write_gains
 from gplasc.paper.fair.summary import (
     MEASURES,
     FairSummary,
     TemperatureResult,
-    read_summary,
 )
 from gplasc.paper.summary import Entry, make_entry
 from gplasc.paper.tables import cell_table, stream_tables
 from gplasc.results.statistics import paired_difference, spread
 
-_KINDS = ("results", "tuning", "temperature")
+KINDS = ("results", "tuning", "temperature")
 _GAINS = "gains"  # a shorter form of the results, only where it is asked for
-_BLOCK = re.compile(r"(<!-- fair: (\S+)((?: [^ >]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def summary_tables(
-    summary: FairSummary, kinds: Sequence[str] = _KINDS, streams: Sequence[str] = ()
+    summary: FairSummary, kinds: Sequence[str] = KINDS, streams: Sequence[str] = ()
 ) -> list[Table]:
     """Return the tables of a comparison, for each stream one a kind.
 
@@ -68,39 +64,6 @@ def save_summary(summary: FairSummary, folder: Path) -> list[Path]:
     }
     paths = [write_atomic(folder / name, text) for name, text in texts.items()]
     return [*paths, summary.write(folder / "summary.json"), *write_gains(folder / "gains.svg", [summary])]
-
-
-def fill_tables(text: str, folder: Path) -> str:
-    """Return a page with the tables of summaries between its markers.
-
-    A block begins with ``<!-- fair: FILE.json [results|tuning|temperature|gains|stream ...] -->`` and ends with
-    ``<!-- end -->``; what is between them is replaced. Without kinds or streams all tables of the file but ``gains``
-    are shown. Several files, joined by commas, become one table with a column for each stream.
-
-    Args:
-        text: Text of the page, in Markdown.
-        folder: Folder that the names of files are relative to.
-
-    Raises:
-        UserError: If a file is no summary, or a word is neither a kind nor a stream of it.
-    """
-
-    def filled(block: re.Match[str]) -> str:
-        summary, *others = [read_summary(folder / name) for name in block[2].split(",")]
-        if others:
-            return f"{block[1]}\n{_streams_beside([summary, *others]).to_markdown()}\n{block[4]}"
-        words = block[3].split()
-        kinds = [word for word in words if word in (*_KINDS, _GAINS)]
-        streams = [word for word in words if word not in kinds]
-        for stream in streams:
-            if stream not in {row.stream for row in summary.rows}:
-                raise UserError(
-                    f"{block[2]} has no stream {stream!r}; name one of it, or {', '.join(_KINDS)}"
-                )
-        tables = summary_tables(summary, kinds or _KINDS, streams)
-        return f"{block[1]}\n{chr(10).join(table.to_markdown() for table in tables)}\n{block[4]}"
-
-    return _BLOCK.sub(filled, text)
 
 
 def _entries(summary: FairSummary) -> tuple[Experiment, list[Entry]]:
@@ -191,7 +154,7 @@ def _gains(summary: FairSummary, stream: str) -> Table:
     )
 
 
-def _streams_beside(summaries: Sequence[FairSummary]) -> Table:
+def streams_table(summaries: Sequence[FairSummary]) -> Table:
     """Return class-IL of the rows of several comparisons, with a column for each stream and the mean gain."""
     streams = list(dict.fromkeys(row.stream for summary in summaries for row in summary.rows))
     cells: dict[str, dict[str, str]] = {}
