@@ -11,7 +11,7 @@ import torch
 
 from gplasc.learning import Callback, Learner
 from gplasc.runs.build import build_learner
-from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.inputs import open_configured_stream
 from gplasc.runs.spec import Resolved, resolve
 
 SLOW = '''

@@ -19,6 +19,7 @@ from gplasc.learning import Callback, Learner
 from gplasc.results.record import RECORD
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import resolve
+from gplasc.runs.workspace import Workspace
 
 _CONTENDERS = (("er", ()), ("co2l", ("gplasc",)))
 _LENGTHS = (5, 20, 100, 200)
@@ -94,7 +95,7 @@ def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _Stream:
         clock = _TaskClock(Path(name))
         resolved = resolve(stream, method, plugins, buffer=50, scale="smoke", settings=settings)
         result = execute(
-            resolved, out=Path(name), device="cpu", callbacks=[clock], display=display(quiet=True)
+            resolved, Workspace(Path(name), device="cpu"), callbacks=[clock], display=display(quiet=True)
         )
         return _Stream(clock, (result.folder / RECORD).stat().st_size)
 

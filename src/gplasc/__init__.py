@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gplasc.criterion.loop import GPLASCLoop
     from gplasc.learning import Callback, Method, Plugin
     from gplasc.models import ForeignEncoder
-    from gplasc.runs.execute import Result, run
+    from gplasc.runs.api import run
+    from gplasc.runs.execute import Result
     from gplasc.settings.components import list_methods, list_plugins
     from gplasc.settings.types import Config, Settings
     from gplasc.streams import list_streams, open_stream
@@ -57,7 +58,7 @@ _HOMES = {
     "list_plugins": "settings.components",
     "list_streams": "streams",
     "open_stream": "streams",
-    "run": "runs.execute",
+    "run": "runs.api",
 }
 
 

@@ -147,8 +147,8 @@ class _Run(_Settings):
         """Run the command."""
         import torch
 
+        from gplasc.learning.devices import check_device
         from gplasc.learning.distributed import joined
-        from gplasc.runs.execute import check_device
 
         _check_threads(self.threads)
         if self.threads is not None:
@@ -169,23 +169,28 @@ class _Run(_Settings):
         from gplasc._io.display import display
         from gplasc.errors import Interrupted
         from gplasc.runs.execute import execute, follow
+        from gplasc.runs.workspace import Workspace
+
+        workspace = Workspace(
+            self.out,
+            self.data_dir,
+            device,
+            save_every=self.save_every,
+            save_steps=self.save_steps,
+            keep_memory=not self.forget_memory,
+            compiled=self.compile,
+            tensorboard=self.tensorboard,
+        )
 
         if not processes.first:
-            follow(resolved, processes, data_dir=self.data_dir, device=device, compiled=self.compile)
+            follow(resolved, workspace, processes)
             return 0
         try:
             result = execute(
                 resolved,
+                workspace,
                 processes=processes,
-                compiled=self.compile,
-                out=self.out,
-                data_dir=self.data_dir,
-                device=device,
                 display=display(self.quiet),
-                save_every=self.save_every,
-                save_steps=self.save_steps,
-                tensorboard=self.tensorboard,
-                keep_memory=not self.forget_memory,
                 restart=self.restart,
             )
         except Interrupted:

@@ -237,7 +237,8 @@ class Features:
     def main(self) -> int:
         """Run the command."""
         from gplasc._io.display import display
-        from gplasc.runs.execute import check_device, write_features
+        from gplasc.learning.devices import check_device
+        from gplasc.runs.inputs import write_features
         from gplasc.runs.spec import resolve
         from gplasc.settings.parse import parse_assignments
 

@@ -22,7 +22,7 @@ from gplasc.learning import Callback, Learner
 from gplasc.learning.digest import digest
 from gplasc.memory import Buffer
 from gplasc.runs.build import build_learner
-from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.inputs import open_configured_stream
 from gplasc.runs.spec import Resolved, resolve
 from gplasc.settings.components import is_plugin, section_names
 from gplasc.streams import Samples, Stream, Task

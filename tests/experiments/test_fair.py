@@ -24,6 +24,7 @@ from gplasc.report.page import write_report
 from gplasc.results.record import read_record
 from gplasc.results.statistics import paired_difference
 from gplasc.runs.execute import execute
+from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
 from gplasc.study.cell import JobResult
 from gplasc.study.points import balanced_points, different_points
@@ -494,7 +495,7 @@ class Here:
 
     def submit(self, job, listener):
         future = Future()
-        result = execute(job.resolved, out=job.out, display=Quiet(), device="cpu")
+        result = execute(job.resolved, Workspace(job.out, device="cpu"), display=Quiet())
         future.set_result(JobResult(job, "done", result.record))
         return future
 

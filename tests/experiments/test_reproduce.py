@@ -19,6 +19,7 @@ from gplasc.results.group import Measure
 from gplasc.results.record import read_record
 from gplasc.runs.cost import Cost
 from gplasc.runs.execute import execute
+from gplasc.runs.workspace import Workspace
 from gplasc.study.cell import JobResult
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
@@ -39,7 +40,7 @@ class Here:
         if self.fail and job.row == self.fail:
             future.set_result(JobResult(job, "failed", error="no luck"))
         else:
-            result = execute(job.resolved, out=job.out, display=Quiet(), device="cpu")
+            result = execute(job.resolved, Workspace(job.out, device="cpu"), display=Quiet())
             future.set_result(JobResult(job, "done", result.record))
         return future
 
@@ -276,7 +277,7 @@ def test_dry_run_counts_and_estimates(small, tmp_path):
     assert found.seconds > 0
     assert found.sources == {"from a few measured steps": 4}
     assert not list(tmp_path.iterdir()), "nothing is written"
-    record = execute(jobs[0].resolved, out=tmp_path, display=Quiet(), device="cpu").record
+    record = execute(jobs[0].resolved, Workspace(tmp_path, device="cpu"), display=Quiet()).record
     jobs[2].folder.mkdir()
     (jobs[2].folder / "checkpoint-000000001.pt").touch()
     found = forecast(jobs)

@@ -27,6 +27,7 @@ from gplasc.results.record import read_record
 from gplasc.runs.execute import execute
 from gplasc.runs.restore import restore
 from gplasc.runs.spec import resolve
+from gplasc.runs.workspace import Workspace
 
 RUN = {"model.encoder": "small", "train.epochs": 2, "train.batch": 4, "train.lr": 0.05}
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
@@ -120,7 +121,7 @@ class _PowerCut(Callback):
 def _compute(place: Path, *callbacks: Callback) -> Any:
     resolved = resolve(STREAM, "er", buffer=4, scale="smoke", settings=RUN)
     out = place / "runs"
-    return execute(resolved, out=out, device="cpu", display=Quiet(), save_steps=2, callbacks=callbacks)
+    return execute(resolved, Workspace(out, device="cpu", save_steps=2), display=Quiet(), callbacks=callbacks)
 
 
 def _cut_run(place: Path) -> None:

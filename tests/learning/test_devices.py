@@ -17,7 +17,7 @@ from gplasc.learning.devices import autocast, fits, new_scaler
 from gplasc.learning.digest import digest
 from gplasc.learning.pool import Pool
 from gplasc.runs.build import build_learner
-from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.inputs import open_configured_stream
 
 
 def trained(tiny, precision="float32", compiled=False):

@@ -10,6 +10,7 @@ from gplasc._io.display import Quiet
 from gplasc.errors import UserError
 from gplasc.learning import Callback, checkpoints
 from gplasc.runs.execute import execute
+from gplasc.runs.workspace import Workspace
 
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
 
@@ -33,7 +34,7 @@ class Notes(Quiet):
 
 
 def compute(resolved, out, **more):
-    return execute(resolved, out=out, device="cpu", save_steps=2, **{"display": Quiet()} | more)
+    return execute(resolved, Workspace(out, device="cpu", save_steps=2), **{"display": Quiet()} | more)
 
 
 @pytest.fixture

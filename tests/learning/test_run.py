@@ -11,12 +11,14 @@ from gplasc.learning.callbacks import NotFinite, StopSignals
 from gplasc.learning.schedule import steps_per_task
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import identify
+from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import list_methods
 from gplasc.streams import open_stream
 
 
-def compute(resolved, out, **more):
-    return execute(resolved, out=out, display=Quiet(), device="cpu", **more)
+def compute(resolved, out, *, save_steps=None, keep_memory=True, **more):
+    workspace = Workspace(out, device="cpu", save_steps=save_steps, keep_memory=keep_memory)
+    return execute(resolved, workspace, display=Quiet(), **more)
 
 
 def test_record_is_complete_and_plain_json(tiny, tmp_path):
@@ -232,7 +234,7 @@ def test_resuming_after_damage_gives_the_same_result(tiny, tmp_path, monkeypatch
     newest.write_bytes(newest.read_bytes()[:-100])
     import sys
 
-    again = execute(resolved, out=tmp_path / "cut", display=Lines(sys.stderr), device="cpu")
+    again = execute(resolved, Workspace(tmp_path / "cut", device="cpu"), display=Lines(sys.stderr))
     assert "is damaged; using the one before it" in capsys.readouterr().err
     assert again.record["weights_sha256"] == whole.record["weights_sha256"]
     assert again.record["matrix"] == whole.record["matrix"]

@@ -38,7 +38,7 @@ def test_hooks_of_a_step_are_called():
 
 def test_a_run_imports_neither_the_compiler_nor_scikit_learn(tmp_path):
     code = (
-        "import sys, gplasc.runs.execute as r\n"
+        "import sys, gplasc.runs.api as r\n"
         f"r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True)\n"
         "print([name for name in ('torch._dynamo', 'sklearn', 'scipy', 'plotly') if name in sys.modules])"
     )

@@ -10,7 +10,7 @@ from gplasc.learning.batchnorm import synchronize_batchnorm
 from gplasc.learning.digest import digest
 from gplasc.learning.distributed import Processes, joined
 from gplasc.runs.build import build_learner
-from gplasc.runs.execute import open_configured_stream
+from gplasc.runs.inputs import open_configured_stream
 from gplasc.runs.spec import resolve
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=3,train=10,test=6"

@@ -8,12 +8,15 @@ from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import class_il
 from gplasc.runs.execute import execute
 from gplasc.runs.restore import restore
+from gplasc.runs.workspace import Workspace
 
 
 @pytest.mark.parametrize(("method", "plugins"), [("co2l", ("gplasc",)), ("cclis", ()), ("er", ("gplasc",))])
 def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path):
     result = execute(
-        tiny(method, plugins, **{"model.features": "signed"}), out=tmp_path, display=Quiet(), device="cpu"
+        tiny(method, plugins, **{"model.features": "signed"}),
+        Workspace(tmp_path, device="cpu"),
+        display=Quiet(),
     )
     run = restore(result.folder, device="cpu")
     assert run.config.run_id == result.run_id
@@ -31,8 +34,8 @@ def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path
 def test_wrong_or_damaged_folders(tiny, tmp_path):
     with pytest.raises(UserError, match="no finished run"):
         restore(tmp_path)
-    result = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu")
-    other = execute(tiny("finetune", seed=1), out=tmp_path, display=Quiet(), device="cpu")
+    result = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Quiet())
+    other = execute(tiny("finetune", seed=1), Workspace(tmp_path, device="cpu"), display=Quiet())
     weights = result.folder / "weights.safetensors"
     good = weights.read_bytes()
     weights.write_bytes((other.folder / "weights.safetensors").read_bytes())

@@ -20,7 +20,7 @@ from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import identify
-from gplasc.runs.workspace import held
+from gplasc.runs.workspace import Workspace, held
 from gplasc.study.cell import Job, JobResult
 from gplasc.study.compute import compute, unique
 from gplasc.study.grid import check_seeds, grid_points, parse_axes
@@ -80,7 +80,7 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
 
 
 def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
-    first = execute(tiny("finetune"), out=tmp_path, display=Quiet(), device="cpu")
+    first = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Quiet())
     executor = Counting()
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 1)]
     results = compute(jobs, executor)
@@ -398,7 +398,7 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
     monkeypatch.setattr("gplasc.study.compute._RETRY_EVERY", 0.1)
     jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 2)]
-    elsewhere = execute(jobs[0].resolved, out=tmp_path / "other", display=Quiet(), device="cpu")
+    elsewhere = execute(jobs[0].resolved, Workspace(tmp_path / "other", device="cpu"), display=Quiet())
     stream = io.StringIO()
     with ExitStack() as holds:
         holds.enter_context(held(jobs[0].folder))

@@ -33,10 +33,10 @@ from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.callbacks import FiniteCheck
 from gplasc.learning.checkpoints import MISFIT, misfit
+from gplasc.learning.devices import check_device
 from gplasc.methods import find_method
 from gplasc.models import EncoderBuilder
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.runs.execute import check_device
 from gplasc.runs.spec import Resolved, resolve, with_identity
 from gplasc.settings.types import OBJECT, Config, Scale
 from gplasc.streams.cache import read_image

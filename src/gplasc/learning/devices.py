@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from gplasc.errors import UserError
 from gplasc.models import Network
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -45,3 +46,25 @@ def compile_encoder(network: Network) -> None:
 def fits(num_bytes: int, device: torch.device) -> bool:
     """Return whether to keep so many bytes of images on the device: up to a quarter of the free memory of a GPU."""
     return device.type == "cuda" and num_bytes <= torch.cuda.mem_get_info(device)[0] // 4
+
+
+def check_device(device: str | None) -> str:
+    """Return the device to compute on; default: the accelerator if there is one.
+
+    Raises:
+        UserError: If this machine does not have the device.
+    """
+    if device is None:
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        there = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        there += ["mps"] if torch.backends.mps.is_available() else []
+        raise UserError(
+            f"the device '{device}' cannot be used ({reason}); this machine has: {', '.join(['cpu', *there])}"
+        ) from None
+    return device

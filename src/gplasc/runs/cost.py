@@ -13,11 +13,12 @@ from torch import Tensor
 
 from gplasc._io.display import duration
 from gplasc.learning import Learner
+from gplasc.learning.devices import check_device
 from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.runs.build import build_learner
-from gplasc.runs.execute import check_device, open_learned_stream
+from gplasc.runs.inputs import open_learned_stream
 from gplasc.runs.spec import Resolved
 from gplasc.streams import Stream
 

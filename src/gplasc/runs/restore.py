@@ -9,12 +9,13 @@ from torch import Tensor
 
 from gplasc.errors import UserError
 from gplasc.learning import Learner
+from gplasc.learning.devices import check_device
 from gplasc.learning.digest import digest
 from gplasc.learning.learner import evaluation_samples
 from gplasc.models import Network
 from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner
-from gplasc.runs.execute import check_device, open_learned_stream
+from gplasc.runs.inputs import open_learned_stream
 from gplasc.runs.spec import Resolved
 from gplasc.runs.workspace import WEIGHTS
 from gplasc.settings.types import Config

@@ -1,14 +1,20 @@
-"""The folder of a run: what is in it, and who may write to it."""
+"""Run directory layout and lock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gplasc._io.files import remove_leftovers
+from gplasc._io.files import remove_leftovers, write_atomic
 from gplasc._io.lock import Held, locked
 from gplasc.errors import UserError
+from gplasc.learning import checkpoints
+from gplasc.results.record import RECORD
+from gplasc.settings.types import Config
 
 SETTINGS = "settings.json"
 TERMS = "terms.jsonl"
@@ -36,3 +42,80 @@ def held(folder: Path) -> Iterator[None]:
             ) from None
         remove_leftovers(folder)
         yield
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where runs are computed and stored; nothing here changes their numbers.
+
+    Args:
+        out: Folder of all runs.
+        data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
+        save_every: Seconds between checkpoints.
+        save_steps: Steps between checkpoints; default: `save_every` decides.
+        on_saved: Called with the path of each new checkpoint.
+        keep_memory: Whether a finished run keeps its memory, which is needed to learn further tasks.
+        compiled: Whether the encoder is compiled.
+        tensorboard: Whether the terms are also written for TensorBoard.
+    """
+
+    out: Path
+    data_dir: str | Path | None = None
+    device: str | None = None
+    save_every: float = 60.0
+    save_steps: int | None = None
+    on_saved: Callable[[Path], None] = lambda path: None
+    keep_memory: bool = True
+    compiled: bool = False
+    tensorboard: bool = False
+
+
+def begin(folder: Path, config: Config) -> list[str]:
+    """Write the settings of a run into its folder; return a note on unfinished runs of the same settings.
+
+    Such a run was begun with other source files or other data. It is not continued.
+    """
+    settings = config.model_dump(mode="json")
+    identity = settings.pop("identity")
+    notes = []
+    if not (folder / SETTINGS).exists():
+        for path in folder.parent.glob(f"*/{SETTINGS}"):
+            other = _read_settings(path)
+            before = other.pop("identity", {})
+            if other == settings and not (path.parent / RECORD).exists():
+                changed = [name for name in {*identity, *before} if identity.get(name) != before.get(name)]
+                notes.append(
+                    f"the unfinished run in {path.parent} was begun with another version of "
+                    f"{', '.join(sorted(changed))}; it is not continued, this is a new run in {folder}"
+                )
+        write_atomic(folder / SETTINGS, config.model_dump_json(indent=1) + "\n")
+    return notes
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def tidy(folder: Path) -> None:
+    """Delete what a process left behind that was killed after it had written the record."""
+    if any(folder.glob("checkpoint-*.pt")) or any(folder.glob(".*.tmp*")):
+        with suppress(UserError), held(folder):  # a folder that is held or read-only stays as it is
+            remove_leftovers(folder)
+            checkpoints.delete_all(folder)
+
+
+def discard(folder: Path) -> None:
+    """Delete what a run has saved, the record first: a run without one is not complete."""
+    for name in (RECORD, WEIGHTS, STATE, TERMS, SETTINGS):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{folder / name} cannot be deleted ({error.strerror}); delete the folder {folder} yourself"
+            ) from None
+    checkpoints.delete_all(folder)

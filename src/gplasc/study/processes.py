@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from gplasc._io.display import Moment
 from gplasc.errors import UserError
 from gplasc.results.record import read_record
-from gplasc.runs.workspace import Busy
+from gplasc.runs.workspace import Busy, Workspace
 from gplasc.settings.types import Scale
 from gplasc.study.cell import Job, JobResult, JobState, Listener
 
@@ -211,12 +211,8 @@ def run_job(
         with warnings.catch_warnings():  # also forgets which warnings were shown
             execute(
                 job.resolved,
-                out=job.out,
-                data_dir=job.data_dir,
-                device=job.device,
+                Workspace(job.out, job.data_dir, job.device, save_every=job.save_every, on_saved=on_saved),
                 display=reporter,
-                save_every=job.save_every,
-                on_saved=on_saved,
             )
         last = ("done", None)
     except Busy:

@@ -23,7 +23,7 @@ from gplasc.errors import Interrupted, UserError
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.runs.execute import Result, execute
 from gplasc.runs.spec import Resolved, identify, resolve
-from gplasc.runs.workspace import Busy
+from gplasc.runs.workspace import Busy, Workspace
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -296,11 +296,8 @@ def _execute_when_free(resolved: Resolved, trial: Trial, search: Search) -> Resu
         try:
             return execute(
                 resolved,
-                out=search.out / "runs",
-                data_dir=search.data_dir,
-                device=search.device,
+                Workspace(search.out / "runs", search.data_dir, search.device, keep_memory=False),
                 callbacks=[_Pruning(trial)],
-                keep_memory=False,
                 display=Quiet(),
             )
         except Busy:
