@@ -16,7 +16,7 @@ from gplasc.models import Network
 from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_learned_stream
-from gplasc.runs.spec import Resolved
+from gplasc.runs.spec import Resolved, stored_config
 from gplasc.runs.workspace import WEIGHTS
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
@@ -62,7 +62,7 @@ def restore(
     record = read_record(folder)
     if record is None:
         raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
-    config = Config(**record["settings"])
+    config = stored_config(record["settings"])
     path = folder / WEIGHTS
     try:
         tensors = load_file(path)

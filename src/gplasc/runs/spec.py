@@ -126,6 +126,25 @@ def resolve(
     return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
 
 
+def stored_config(settings: Mapping[str, Any]) -> Config:
+    """Return the configuration of a record, with the run id that it was computed under.
+
+    Args:
+        settings: The settings as the record stores them; old names are read as the new ones.
+    """
+    config = Config(**settings)
+    kinds = [find_method(config.method).Settings, *(find_plugin(name).Settings for name in config.plugins)]
+    options = {
+        section: kind(**values) for (section, values), kind in zip(config.options.items(), kinds, strict=True)
+    }
+    return config.model_copy(
+        update={
+            "options": {name: group.model_dump(mode="json") for name, group in options.items()},
+            "hashed_options": {name: group.hashed_values() for name, group in options.items()},
+        }
+    )
+
+
 def identify(
     resolved: Resolved, *, data_dir: str | Path | None = None, stream: Stream | None = None
 ) -> Resolved:
