@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +105,47 @@ class Context:
         self.previous_num_classes = self.num_classes
         if self._compiled:
             compile_encoder(self.previous)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that is kept here and decides how the run goes on: tensors and plain containers."""
+        return {
+            "classes_per_task": list(self.classes_per_task),
+            "num_classes": self.num_classes,
+            "previous_num_classes": self.previous_num_classes,
+            "modules": self.modules.state_dict(),
+            "previous": self.previous_modules and self.previous_modules.state_dict(),
+            "predictor": self.predictor and self.predictor.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "memory": self.memory.state_dict(),
+            "random": self.random.state_dict(),
+        }
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], *, grow: Callable[[int], None], new_predictor: Callable[[], nn.Module]
+    ) -> None:
+        """Restore what `state_dict` returned; other keys of ``state`` are ignored.
+
+        Args:
+            state: The state.
+            grow: Gives all heads outputs for so many classes.
+            new_predictor: Returns an untrained predictor for the classes seen.
+        """
+        self.classes_per_task = list(state["classes_per_task"])
+        if state["previous"] is not None:
+            grow(state["previous_num_classes"])
+            self.keep_previous()
+            assert self.previous_modules is not None
+            self.previous_modules.load_state_dict(state["previous"])
+        grow(state["num_classes"])
+        self.modules.load_state_dict(state["modules"])
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(state["scaler"])
+        self.memory.load_state_dict(state["memory"])
+        if state["predictor"] is not None:
+            self.predictor = new_predictor()
+            self.predictor.load_state_dict(state["predictor"])
+        # Last: what was built above has drawn from the generators.
+        self.random.load_state_dict(state["random"])
 
     @property
     def region_index(self) -> int:

@@ -393,19 +393,10 @@ class Learner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that decides how the run goes on: tensors and plain containers."""
-        ctx = self.ctx
         return {
             "position": dict(vars(self.position)),
-            "classes_per_task": list(ctx.classes_per_task),
-            "num_classes": ctx.num_classes,
-            "previous_num_classes": ctx.previous_num_classes,
-            "modules": ctx.modules.state_dict(),
-            "previous": ctx.previous_modules and ctx.previous_modules.state_dict(),
-            "predictor": ctx.predictor and ctx.predictor.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "scaler": ctx.scaler.state_dict(),
-            "memory": ctx.memory.state_dict(),
-            "random": ctx.random.state_dict(),
+            **self.ctx.state_dict(),
             "components": [component.state_dict() for component in self.components],
             "results": {
                 # As text: torch.save calls a function for every number, and there are more with every task.
@@ -417,29 +408,12 @@ class Learner:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state_dict` was taken."""
-        ctx = self.ctx
         self.position = Position(**state["position"])
-        ctx.classes_per_task = list(state["classes_per_task"])
-        if state["previous"] is not None:
-            self._grow(state["previous_num_classes"])
-            ctx.keep_previous()
-            assert ctx.previous_modules is not None
-            ctx.previous_modules.load_state_dict(state["previous"])
-        self._grow(state["num_classes"])
-        ctx.modules.load_state_dict(state["modules"])
+        self.ctx.load_state_dict(state, grow=self._grow, new_predictor=self.new_predictor)
         self.optimizer = self._new_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
-        if ctx.scaler.is_enabled():
-            ctx.scaler.load_state_dict(state["scaler"])
-        ctx.memory.load_state_dict(state["memory"])
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
-        if state["predictor"] is not None:
-            ctx.predictor = self.new_predictor()
-            ctx.predictor.load_state_dict(state["predictor"])
-        ctx.random.load_state_dict(
-            state["random"]
-        )  # last: what was built above has drawn from the generators
         results = state["results"]
         means = results["means_when_learned"]
         if isinstance(means, list):  # written before results were text
