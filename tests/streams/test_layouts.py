@@ -268,6 +268,9 @@ def test_npz_in_other_shapes_and_types(imitate):
     every = torch.cat([torch.cat([task.train.x, task.test.x]) for task in stream])
     expected = torch.from_numpy((color * 255).round().astype(np.uint8).transpose(0, 3, 1, 2))
     assert sorted(map(str, every.flatten(1).tolist())) == sorted(map(str, expected.flatten(1).tolist()))
+    narrow = np.zeros((12, 1, 9, 3), np.uint8)  # both axes could be the channels: the last one wins
+    imitate.npz(x_train=None, y_train=None, x_test=None, y_test=None, x=narrow, y=np.arange(12) % 4)
+    assert open_stream(f"npz:{imitate.root / 'mine.npz'}").image_shape == (3, 1, 9)
     imitate.npz(class_names=names)
     assert open_stream(f"npz:{imitate.root / 'mine.npz'}").class_names == ("cat", "ant", "bee", "dog")
 

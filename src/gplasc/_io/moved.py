@@ -32,6 +32,7 @@ _MOVED = {
     "restore": "gplasc.runs.restore",
     "running": "gplasc.run and gplasc.runs",
     "show": "gplasc.runs.show",
+    "streams.images": "gplasc.streams.files",
     "sweep": "gplasc.study",
     "transfer": "gplasc._io.transfer",
     "tune": "gplasc.study",

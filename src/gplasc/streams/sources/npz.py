@@ -172,7 +172,7 @@ def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
 
     if array.ndim == 3:
         array = array[:, None]
-    elif array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
+    elif array.ndim == 4 and array.shape[3] in (1, 3):  # the last axis wins if both fit, as in `to_pixels`
         array = array.transpose(0, 3, 1, 2)
     if array.ndim != 4 or array.shape[1] not in (1, 3) or 0 in array.shape:
         raise UserError(
