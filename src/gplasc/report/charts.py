@@ -209,7 +209,9 @@ class Chart:
         bottom = axes.get_ylim()[0]
         if not self.zero_based or bottom <= 0:
             return printable(self.y_label)
-        start = max((tick for tick in axes.get_yticks() if tick <= bottom), default=bottom)
+        ticks = axes.get_yticks()
+        start = max((tick for tick in ticks if tick <= bottom), default=bottom)
+        axes.set_yticks([tick for tick in ticks if start <= tick <= axes.get_ylim()[1]])
         axes.set_ylim(bottom=start)
         return f"{printable(self.y_label)}; axis starts at {start:g}" if start else printable(self.y_label)
 
