@@ -50,11 +50,11 @@ def test_show_says_given_for_what_was_given(words, given, capsys, monkeypatch):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [("re", {"report", "reproduce"}), ("run --me", {"--method"}), ("report --ti", {"--title"})],
+    [("re", {"report", "reproduce"}), ("run --me", {"--method"}), ("data --sk", {"--skip-corrupt"})],
 )
 def test_bash_completes_commands_and_options(typed, expected, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        main(["--tyro-print-completion", "bash"])
+        main(["completion", "bash"])
     (tmp_path / "gplasc").write_text(capsys.readouterr().out)
     words = ["gplasc", *typed.split()]
     function = 'name=$(complete -p gplasc); name=${name#*-F }; ${name%% *}; printf "%s\\n" "${COMPREPLY[@]}"'

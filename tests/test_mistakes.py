@@ -2,12 +2,10 @@
 
 import json
 import os
-import re
 import struct
 import sys
 import zipfile
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,8 +14,7 @@ import torch
 import gplasc
 from gplasc._io.display import Live, Moment
 from gplasc._io.files import write_atomic
-from gplasc.cli import _Command, main
-from gplasc.cli_refusals import _arguments
+from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
 
@@ -108,7 +105,7 @@ def unreadable(name: str) -> str:
 RESNET = ["--set", "model.encoder=resnet18", "--set", "model.width=4"]
 WORDS = {
     "a plug-in named twice": (lambda: [*RUN, "--plugin", "gplasc", "--plugin", "gplasc"], "named twice"),
-    "two streams": (lambda: [*RUN, "--stream", "seq-digits"], "--stream is given 2 times"),
+    "two streams": (lambda: [*RUN, "--stream", "seq-digits"], "--stream specified multiple times"),
     "a device that is not there": (lambda: [*_without(RUN, "--device"), "--device", "cuda:77"], "'cuda:77'"),
     "a device that is no device": (lambda: [*_without(RUN, "--device"), "--device", "toaster"], "'toaster'"),
     "threads": (lambda: [*RUN, "--threads", "-3"], "--threads is -3"),
@@ -237,31 +234,32 @@ def test_one_sentence_and_exit_code_2(name, capsys):
 
 
 REFUSED = {
-    "": "no command was given; give one of run, sweep",
-    "frobnicate": "there is no command 'frobnicate'; allowed: run, sweep",
-    "rnu": "there is no command 'rnu'; did you mean run?",
-    "--nothing": "there is no command '--nothing'",
-    "run --sed 3": "`gplasc run` has no option '--sed'; did you mean --seed?",
-    "run --dryrun": "did you mean --dry-run?",
-    "run --train.lr 3": "it is a setting: write --set train.lr=VALUE",
-    "run --momentum=3": "it is a setting: write --set train.momentum=VALUE",
-    "run --margin 3": "a setting is given with --set NAME=VALUE",
-    "list --methods er": "`gplasc list` has no option '--methods'; allowed: --json",
-    "run --seed x": "--seed was given as 'x'; give a whole number",
-    "run --save-every fast": "--save-every was given as 'fast'; give a number",
-    "sweep --seeds 1 b": "--seeds was given as 'b'",
-    "run --scale tiny": "--scale was given as 'tiny'; allowed: paper, cpu, smoke",
-    "run --seed None --scale smok": "did you mean smoke?",
-    "data x": "ACTION was given as 'x'; allowed: list, path",
-    "run --stream": "--stream needs a value",
-    "run --out --quiet": "--out needs a value",
-    "run --quiet=3": "--quiet takes no value, but '3' was given",
+    "": "no command was given; `gplasc --help` lists them",
+    "frobnicate": 'Unknown command "frobnicate"',
+    "rnu": 'Did you mean "run"?',
+    "--nothing": 'Unknown command "--nothing"',
+    "run --sed 3": "Unknown option: --sed. Did you mean --seed?",
+    "run --dryrun": "Did you mean --dry-run?",
+    "run --train.lr 3": "It is a setting: write --set train.lr=VALUE",
+    "run --momentum=3": "It is a setting: write --set train.momentum=VALUE",
+    "run --margin 3": "A setting is given with --set NAME=VALUE",
+    "list --methods er": "Unknown option: --methods. Allowed: --json",
+    "run --seed x": 'Invalid value for --seed: unable to convert "x" into int',
+    "run --save-every fast": 'Invalid value for --save-every: unable to convert "fast" into float',
+    "sweep --seeds 1 b": 'Invalid value for --seeds: unable to convert "b" into int',
+    "run --scale tiny": 'Invalid value "tiny" for --scale. Choose from: "paper", "cpu", "smoke"',
+    "run --seed None --scale smok": 'Did you mean "smoke"?',
+    "data x": 'Invalid value "x" for ACTION. Choose from: "list", "path"',
+    "run --stream": "--stream requires an argument",
+    "run --out --quiet": "--out requires an argument",
+    "run --quiet=3": "--quiet",
     "run foo": "`gplasc run` does not take 'foo'",
     "show -- co2l er": "`gplasc show` does not take 'er'",
-    "learn a": "`gplasc learn` needs FOLDER",
-    "features --out x": "`gplasc features` needs --stream and --encoder",
-    "report a -o b --out c": "--out is given 2 times",
+    "learn a": "FOLDER requires an argument",
+    "features --out x": "--stream requires an argument",
+    "report a -o b --out c": "--out specified multiple times",
     "run --save-every None": "--save-every",
+    "run --no-quiet": "Unknown option: --no-quiet",
 }
 
 
@@ -272,15 +270,6 @@ def test_the_parser_refuses_in_one_sentence(words, capsys):
     assert line.startswith("gplasc: ")
     assert REFUSED[words] in line
     assert len(line) < 500
-
-
-def test_the_refusals_know_every_option_of_the_parser(capsys):
-    for kind, name in map(get_args, get_args(_Command)):
-        assert call([name.name, "--help"]) == 0
-        options = re.findall(r"^\W (?:-\w \w+, |-h, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE)
-        assert {"--help", *(argument.names[0] for argument in _arguments(kind) if argument.names)} == set(
-            options
-        )
 
 
 def test_a_device_that_is_not_there_is_not_among_those_named(capsys):

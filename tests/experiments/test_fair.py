@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from gplasc._io.display import Quiet
-from gplasc.cli import _parse, main
+from gplasc.cli import main, parse
 from gplasc.errors import UserError
 from gplasc.paper.fair.compare import compare_fairly, preview_fair
 from gplasc.paper.fair.picture import gains_chart, write_gains
@@ -348,9 +348,10 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     assert summary == done.summary
     words = shlex.split(summary.command)
     assert words[:3] == ["gplasc", "reproduce", "table-accuracy"]
-    read = _parse(words[1:])
+    read = parse(words[1:])
+    options = {"experiment": read["name"]} | vars(read["part"]) | vars(read["own"]) | vars(read["comparison"])
     for name, value in summary.protocol:
-        assert getattr(read, "name" if name == "experiment" else name) == value
+        assert options[name] == value
     page = f"before\n<!-- fair: one.json results tuning {TINY} -->\nold\n<!-- end -->\nafter\n"
     filled = fill_tables(page, path.parent)
     first, second = summary_tables(summary, ["results", "tuning"], [TINY])

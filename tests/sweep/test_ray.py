@@ -292,7 +292,7 @@ def test_ctrl_c_saves_and_a_killed_driver_is_continued(shared, cluster, user, lo
         log = tmp_path / f"log-{number}"
         with log.open("w") as file:
             driver = subprocess.Popen(
-                [sys.executable, "-m", "gplasc.cli", *words], stdout=file, stderr=file, start_new_session=True
+                [sys.executable, "-m", "gplasc", *words], stdout=file, stderr=file, start_new_session=True
             )
         wait_for(saved if number == signal.SIGINT else continued, driver)
         before = saved()

@@ -117,7 +117,7 @@ def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path, w
     hold.touch()
     with log.open("w") as file:  # a session of its own, as a shell starts a command
         process = subprocess.Popen(
-            [sys.executable, "-m", "gplasc.cli", *words], stdout=file, stderr=file, start_new_session=True
+            [sys.executable, "-m", "gplasc", *words], stdout=file, stderr=file, start_new_session=True
         )
     while len(checkpoints(out)) < 2:
         assert process.poll() is None, log.read_text()
@@ -142,7 +142,7 @@ def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path, w
 
 
 def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
-    words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path, epochs=2000)]
+    words = [sys.executable, "-m", "gplasc", *command(tmp_path, epochs=2000)]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     while len(checkpoints(tmp_path)) < 2:
         assert process.poll() is None
@@ -423,7 +423,7 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
 
 
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
-    words = [sys.executable, "-m", "gplasc.cli", *command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
+    words = [sys.executable, "-m", "gplasc", *command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
     texts = [process.communicate(timeout=900) for process in both]
     assert [process.returncode for process in both] == [0, 0], texts

@@ -86,7 +86,7 @@ def trials(out: Path) -> list[dict[str, str]]:
 
 def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):
     more = ("--workers", "2", "--set", "train.epochs=3")
-    endless = [sys.executable, "-m", "gplasc.cli", *command(tmp_path, 10**6, *more)]
+    endless = [sys.executable, "-m", "gplasc", *command(tmp_path, 10**6, *more)]
     process = subprocess.Popen(endless, stderr=subprocess.DEVNULL, start_new_session=True)
     while not list(tmp_path.glob("runs/*/record.json")):
         assert process.poll() is None

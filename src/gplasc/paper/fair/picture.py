@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gplasc._io.files import write_atomic
 from gplasc.paper.fair.summary import FairSummary, RowResult
-from gplasc.report.charts import Chart, Guide, Series, write_charts
+from gplasc.report.chart import Chart, Guide, Series
 
 
 def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
@@ -55,7 +56,7 @@ def write_gains(path: Path, summaries: Sequence[FairSummary]) -> list[Path]:
     chart = gains_chart(summaries)
     if not chart.drawable:
         return []
-    return write_charts([chart], path.with_suffix(""), (".svg",), columns=1)
+    return [write_atomic(path, chart.draw_with_title().to_svg(chart.summary, inline=False))]
 
 
 def _name(row: RowResult) -> str:

@@ -1,0 +1,150 @@
+"""The command line: commands by import path, and the exit codes.
+
+A command is imported when it is used, and what it computes with when it runs, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from typing import Any, NoReturn
+
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
+
+import gplasc
+from gplasc.cli._options import Launch
+from gplasc.errors import Interrupted, UserError
+
+_COMMANDS = {
+    "Compare methods": ("demo", "run", "compare", "sweep", "tune", "reproduce", "report"),
+    "Classify your images": ("learn", "predict", "info", "export", "features"),
+    "Inspect and check": ("list", "show", "data", "check", "completion"),
+}
+_FILES = {"export": "info", "list": "show"}  # the second command of a file
+
+
+def _build_app() -> App:
+    app = App(
+        "gplasc",
+        help="Class-incremental learning with contrastive and replay methods, and GPLASC as a plug-in for all "
+        "of them. `gplasc COMMAND --help` explains a command.",
+        version=f"gplasc {gplasc.__version__}",
+        version_flags=["--version"],
+        help_format="plaintext",
+        help_formatter="plain",
+        default_parameter=Parameter(
+            negative=(), consume_multiple=True, allow_repeating=False, show_default=False
+        ),
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    for title, names in _COMMANDS.items():
+        group = Group.create_ordered(title)
+        for place, name in enumerate(names):
+            file = f"gplasc.cli.{_FILES.get(name, name)}"
+            app.command(f"{file}:{name}_command", name=name, group=group, sort_key=place)
+    app["--help"].group = app["--version"].group = Group.create_ordered("Options")
+    return app
+
+
+app = _build_app()
+
+
+def main(words: list[str] | None = None) -> NoReturn:
+    """Run ``gplasc`` and exit.
+
+    The exit code is 0 when all is done, 1 when a check or a run failed, 2 for a mistake of the user, 3 for an
+    update that was refused, 130 when interrupted.
+    """
+    warnings.showwarning = lambda message, *_: print(f"gplasc: note: {message}", file=sys.stderr)
+    words = sys.argv[1:] if words is None else words
+    try:
+        if not words:
+            raise UserError("no command was given; `gplasc --help` lists them")
+        if words[0] in app.help_flags:
+            app.resolved_commands()  # the list shows the first line of each
+        code = app(words) or 0
+        if isinstance(code, Launch):
+            from gplasc.learning.launch import launch
+
+            code = launch(words, code.processes)
+    except CycloptsError as error:
+        code = _say(f"gplasc: {_explain(error)}", 2)
+    except UserError as error:
+        code = _say(f"gplasc: {error}", 2)
+    except Interrupted:
+        code = _say("interrupted and saved; run the same command again to continue", 130)
+    except KeyboardInterrupt:
+        code = _say("gplasc: interrupted", 130)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        code = _say(
+            f"gplasc: unexpected {reason} (the trace is in {_save_trace()}; please report it)",
+            1,
+        )
+    sys.exit(code)
+
+
+def _say(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code
+
+
+def _explain(error: CycloptsError) -> str:
+    """Return the parser's error as one line of limited length, with what a reader needs to know of gplasc."""
+    error.verbose = False
+    command = " ".join(["gplasc", *(error.command_chain or ())])
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        text = f"`{command}` does not take {error.unused_tokens[0]!r:.100}; see `{command} --help`"
+    elif isinstance(error, UnknownOptionError):
+        text = _explain_option(error)
+    else:
+        text = str(error)
+    text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    return text if len(text) < 400 else f"{text[:197]} ... {text[-197:]}"
+
+
+def _explain_option(error: UnknownOptionError) -> str:
+    """Name the option that was probably meant, or tell how a setting is given; dashes do not make names alike."""
+    word = (error.token.keyword or error.token.value).partition("=")[0]
+    names = {name.strip("-"): name for argument in error.argument_collection for name in argument.names}
+    text = f"Unknown option: {word}."
+    if "set" in names:
+        from gplasc.settings.types import Config
+
+        bare = word.strip("-").replace("-", "_")
+        for section, field in Config.model_fields.items():
+            for key in getattr(field.annotation, "model_fields", {}):
+                if bare in (key, f"{section}.{key}"):
+                    return f"{text} It is a setting: write --set {section}.{key}=VALUE."
+    close = difflib.get_close_matches(word.strip("-").replace("_", "-").lower(), names, n=1)
+    if close:
+        return f"{text} Did you mean {names[close[0]]}?"
+    more = " A setting is given with --set NAME=VALUE." if "set" in names else ""
+    return f"{text}{more} Allowed: {', '.join(names.values())}."
+
+
+def _save_trace() -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="gplasc-", suffix=".txt", delete=False) as file:
+        traceback.print_exc(file=file)
+    return file.name
+
+
+def parse(words: list[str]) -> dict[str, Any]:
+    """Return the arguments of a command line without running it.
+
+    Raises:
+        CycloptsError: If the words are not a command line.
+    """
+    _, bound, _ = app.parse_args(words)
+    bound.apply_defaults()
+    return dict(bound.arguments)

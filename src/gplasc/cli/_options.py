@@ -1,0 +1,216 @@
+"""Option groups that several commands share."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from gplasc.errors import UserError
+
+if TYPE_CHECKING:
+    from gplasc.runs.spec import Resolved
+    from gplasc.study.executors import Engine
+
+Scale = Literal["paper", "cpu", "smoke"]
+Names = Annotated[tuple[str, ...], Parameter(allow_repeating=True, consume_multiple=False)]
+Assignments = Annotated[Names, Parameter(metavar="NAME=VALUE")]
+Axes = Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE,...")]
+DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
+
+
+@Parameter(name="*", group="Run")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options that decide the result of a run."""
+
+    stream: str | None = None
+    """Name of a stream (see `gplasc list`), folder:PATH or npz:PATH; default: seq-digits."""
+    method: str | None = None
+    """Name of a method (see `gplasc list`), or the path of a Python file with your own; default: co2l."""
+    plugin: Names = ()
+    """Plug-in to add, for example gplasc; may be repeated."""
+    encoder: str | None = None
+    """Name of an encoder, FILE.py:function or package.module:function; default: that of the preset."""
+    frozen: bool = False
+    """Do not train the encoder: features are computed once. The same as --set encoder_lr=0."""
+    buffer: int | None = None
+    """Number of samples in the memory; default: that of the preset."""
+    seed: int | None = None
+    """Seed of every random choice; default: 0."""
+    scale: Scale | None = None
+    """paper: the published protocol; cpu (default): the same code on a budget for two cores; smoke: seconds."""
+    config: Path | None = None
+    """TOML file with settings, as `gplasc show --toml` prints them."""
+    set: Assignments = ()
+    """A single setting, for example train.lr=0.1 or margin=0.2; may be repeated."""
+
+    def resolve(self) -> Resolved:
+        """Return the complete settings."""
+        from gplasc.runs.spec import resolve
+
+        return resolve(**self.arguments())
+
+    def named(self) -> dict[str, Any]:
+        """Return the options that name something, None for those that were not given."""
+        names = ("stream", "method", "seed", "scale", "buffer")
+        return {"plugins": self.plugin or None} | {name: getattr(self, name) for name in names}
+
+    def stated(self) -> frozenset[str]:
+        """Return the names that were given on the command line or in the file."""
+        from gplasc.settings.parse import read_toml
+
+        in_file = frozenset(read_toml(self.config) if self.config else ())
+        return in_file | {name for name, value in self.named().items() if value is not None}
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `gplasc.runs.spec.resolve`.
+
+        The command line takes precedence over the file, and the file over the defaults.
+        """
+        from gplasc.settings.parse import parse_assignments, read_toml
+
+        in_file = read_toml(self.config) if self.config else {}
+        base: dict[str, Any] = {**DEFAULTS, "buffer": None}
+        for name, value in self.named().items():
+            other = in_file.pop(name, base[name])
+            base[name] = other if value is None else value
+        given = parse_assignments(self.set)
+        if self.encoder is not None and given.setdefault("model.encoder", self.encoder) != self.encoder:
+            raise UserError("--encoder and --set model.encoder name two encoders; give one of them")
+        if self.frozen:
+            rates = [given.pop(name) for name in ("encoder_lr", "model.encoder_lr") if name in given]
+            if any(rate != 0 for rate in rates):
+                raise UserError(f"--frozen and --set encoder_lr={rates[0]} disagree; give one of them")
+            given["model.encoder_lr"] = 0.0
+        return {**base, "settings": in_file | given}
+
+
+@Parameter(name="*", group="Place")
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where data sets are read and where is computed."""
+
+    data_dir: Path | None = None
+    """Folder of data sets; default: GPLASC_DATA, then the user's cache folder."""
+    device: str | None = None
+    """cpu, cuda, mps; default: the accelerator if there is one."""
+    quiet: bool = False
+    """No progress."""
+
+
+@Parameter(name="*", group="Computing")
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """What computes many runs."""
+
+    workers: int | None = None
+    """Runs computed at the same time, in processes; default: 1, but one a core at smoke scale."""
+    threads: int | None = None
+    """Threads of torch in each run; default: OMP_NUM_THREADS, else the cores divided among the workers; Ray: --cpus."""
+    engine: Literal["processes", "ray"] = "processes"
+    """What computes the runs: processes of this machine, or a Ray cluster (needs the extra `ray`)."""
+    address: str | None = None
+    """Ray: address of the cluster; default: RAY_ADDRESS, else the cluster of this machine."""
+    cpus: float | None = None
+    """Ray: cores of each run; default: 1."""
+    gpus: float | None = None
+    """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
+    storage: str | None = None
+    """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
+    dry_run: bool = False
+    """Only print how many runs there are, how many are complete, and how long the rest takes."""
+
+    def chosen_engine(self) -> Engine:
+        """Return the engine that computes the runs."""
+        from gplasc.study.executors import Engine
+
+        return Engine(
+            self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus, self.storage
+        )
+
+
+@Parameter(name="*", group="Comparison")
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """The options of a comparison in which every row is tuned with the same number of trials."""
+
+    buffers: tuple[int, ...] = ()
+    """Sizes of the memory; default: those of the experiment, or of the preset."""
+    plugins: tuple[str, ...] = ()
+    """Plug-ins (or paths of Python files), each with every method."""
+    tune_seeds: tuple[int, ...] = (1000,)
+    """Seeds of the trials."""
+    validation: float = 0.2
+    """Share of the training samples that trials are evaluated on."""
+    search_seed: int = 0
+    """Seed of the list of trials."""
+    space: Axes = ()
+    """Values to search in place of the default, such as temperature=0.1,0.5 train.lr=x0.5,x1,x2 (times the preset)."""
+    set: Assignments = ()
+    """A setting of all rows, which is then not searched; may be repeated."""
+    tune_set: Assignments = ()
+    """A setting of the trials alone, for all rows, for example data.images_per_class=1000; may be repeated."""
+    overlap: bool = False
+    """Measure the overlap of tasks."""
+    summary: Path | None = None
+    """JSON file for the result. Results stored in this file are reused; delete it to compute everything again."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What `run` returns in place of an exit code: start the command in this many processes."""
+
+    processes: int
+
+
+RUN, PLACE, COMPUTING, COMPARISON = RunOptions(), Place(), Computing(), ComparisonOptions()
+
+
+def check_threads(threads: int | None) -> None:
+    """Refuse a number of threads below one."""
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads is {threads}; give 1 or more, or leave it out")
+
+
+def run_comparison(
+    experiment: str,
+    rows: dict[str, Any],
+    comparison: ComparisonOptions,
+    out: Path,
+    place: Place,
+    computing: Computing,
+) -> int:
+    """Compute a comparison and return the exit code.
+
+    Args:
+        experiment: Name of the experiment whose rows are compared.
+        rows: What is compared: streams, methods, seeds, scale, trials.
+        comparison: How it is compared.
+        out: Folder of all runs.
+        place: Where it is computed.
+        computing: What computes the runs.
+    """
+    from gplasc.paper.fair.compare import compare_fairly, preview_fair
+    from gplasc.paper.fair.plan import Protocol
+    from gplasc.study.overview import open_overview
+
+    shared = {name: value for name, value in asdict(comparison).items() if name in Protocol.model_fields}
+    protocol = Protocol(experiment=experiment, **(shared | rows))
+    engine = computing.chosen_engine()
+    if computing.dry_run:
+        print(preview_fair(protocol, out=out, data_dir=place.data_dir, device=place.device, engine=engine))
+        return 0
+    done = compare_fairly(
+        protocol,
+        out=out,
+        data_dir=place.data_dir,
+        device=place.device,
+        engine=engine,
+        overlap=comparison.overlap,
+        summary_file=comparison.summary,
+        overview=open_overview(place.quiet),
+    )
+    return 1 if done.failed else 0

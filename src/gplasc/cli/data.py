@@ -1,0 +1,50 @@
+"""Command ``data``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from gplasc.errors import UserError
+
+
+def data_command(
+    action: Literal["list", "path", "get", "check", "show"],
+    name: str = "",
+    /,
+    *,
+    data_dir: Path | None = None,
+    out: Path | None = None,
+    skip_corrupt: bool = False,
+) -> int:
+    """Find, download, check or look at data sets.
+
+    For example:
+
+    gplasc data list
+
+    gplasc data get seq-cifar10
+
+    Args:
+        action: list: all of them; path: where one is looked for; get: download; check: verify; show: sheet of images.
+        name: Name of a stream.
+        data_dir: Folder of data sets; default: GPLASC_DATA, then the user's cache folder.
+        out: With show: the picture to write.
+        skip_corrupt: With check: leave out images that cannot be decoded, and list them.
+    """
+    from gplasc.streams import commands
+
+    if action == "list":
+        commands.list_data(data_dir)
+        return 0
+    if not name:
+        raise UserError(f"gplasc data {action} needs the name of a stream; see `gplasc data list`")
+    if action == "path":
+        commands.data_path(name, data_dir)
+    elif action == "get":
+        commands.get_data(name, data_dir)
+    elif action == "show":
+        commands.show_data(name, out or Path(f"{name}.png"), data_dir)
+    else:
+        return 0 if commands.check_data(name, data_dir, skip_corrupt=skip_corrupt) else 1
+    return 0

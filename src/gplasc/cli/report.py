@@ -1,0 +1,37 @@
+"""Command ``report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def report_command(
+    *runs: Path,
+    out: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
+    title: str = "Class-incremental learning",
+    tables: Path | None = None,
+    figures: Path | None = None,
+) -> int:
+    """Write one HTML page about runs.
+
+    It opens offline. Its tables and figures can be written as files, too.
+
+    For example:
+
+    gplasc report runs --out report.html --tables tables
+
+    Args:
+        runs: Folders of runs; every complete run in or below them is taken; default: runs.
+        out: The page to write.
+        title: Heading of the page.
+        tables: Folder for the tables as Markdown, LaTeX and CSV.
+        figures: Folder for the figures as SVG and PDF.
+    """
+    from gplasc.report.page import write_report
+
+    for path in write_report(runs or (Path("runs"),), out, title=title, tables=tables, figures=figures):
+        print(path)
+    return 0

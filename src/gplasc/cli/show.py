@@ -1,0 +1,74 @@
+"""Commands ``show`` and ``list``."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import replace
+
+from gplasc.cli._options import DEFAULTS, RUN, RunOptions
+
+
+def show_command(name: str = "", /, *, options: RunOptions = RUN, toml: bool = False) -> int:
+    """Print the settings of a run and where each comes from.
+
+    A method's deviations from its paper are printed, too.
+
+    For example:
+
+    gplasc show der
+
+    gplasc show --method co2l --plugin gplasc --toml > mine.toml
+
+    Args:
+        name: Name of a method or plug-in; `gplasc show der` is short for `gplasc show --method der`.
+        toml: Print TOML to be read again with --config.
+    """
+    from gplasc.runs.show import print_settings
+    from gplasc.settings.components import list_plugins
+
+    if name in list_plugins():
+        options = replace(options, plugin=(*options.plugin, name))
+    elif name:
+        options = replace(options, method=name)
+    resolved = options.resolve()
+    if toml:
+        print(resolved.config.to_toml(), end="")
+        return 0
+    stated = options.stated()
+    sources = {name: "given" if name in stated else "default" for name in DEFAULTS}
+    print_settings(resolved.model_copy(update={"sources": resolved.sources | sources}))
+    return 0
+
+
+def list_command(*, json: bool = False) -> int:
+    """List methods, plug-ins, streams and experiments.
+
+    For example:
+
+    gplasc list --json
+
+    Args:
+        json: Print one JSON object instead of tables.
+    """
+    from gplasc.paper import list_experiments
+    from gplasc.settings.components import list_methods, list_plugins
+    from gplasc.streams.catalog import list_streams
+
+    groups = {
+        "methods": list_methods(),
+        "plug-ins": list_plugins(),
+        "streams": {info.name: f"{info.description} ({info.shape})" for info in list_streams()},
+        "experiments": list_experiments(),
+    }
+    if json:
+        print(json_module.dumps(groups))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    for title, entries in groups.items():
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False)
+        for name, text in entries.items():
+            table.add_row(name, text, style=None)
+        Console().print(table, "")
+    return 0
