@@ -12,7 +12,7 @@ import torch
 from gplasc.learning import Callback, Learner
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
-from gplasc.runs.spec import Resolved, resolve
+from gplasc.runs.spec import RunSpec, resolve
 
 SLOW = '''
 import time
@@ -57,7 +57,7 @@ def tiny():
 
     def settings(
         method: str = "co2l", plugins: tuple[str, ...] = (), seed: int = 0, **more: object
-    ) -> Resolved:
+    ) -> RunSpec:
         base = {"model.encoder": "small", "model.features": "signed", "train.batch": 8}
         return resolve(TINY, method, plugins, buffer=9, seed=seed, scale="smoke", settings=base | more)
 
@@ -68,7 +68,7 @@ def tiny():
 def new_learner():
     """Build the learner of some settings, before its first step; its attribute `stream` is what it is to learn."""
 
-    def build(resolved: Resolved, *callbacks: Callback, announced: bool = True) -> Learner:
+    def build(resolved: RunSpec, *callbacks: Callback, announced: bool = True) -> Learner:
         stream = open_configured_stream(resolved, None)
         learner = build_learner(resolved.config, stream, announced=announced, callbacks=callbacks)
         learner.stream = stream

@@ -23,7 +23,7 @@ from gplasc.learning.digest import digest
 from gplasc.memory import Buffer
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
-from gplasc.runs.spec import Resolved, resolve
+from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.components import is_plugin, section_names
 from gplasc.streams import Samples, Stream, Task
 
@@ -141,14 +141,15 @@ class _Subject:
     method: str
     plugins: tuple[str, ...]
 
-    def settings(self, stream: str, buffer: int) -> Resolved:
+    def settings(self, stream: str, buffer: int) -> RunSpec:
         given = {
             "model.encoder": "small",
             "model.features": "signed",
             "train.lr": 0.05,
             "train.batch": _BATCH,
         }
-        return resolve(stream, self.method, self.plugins, buffer=buffer, scale="smoke", settings=given)
+        request = RunRequest(stream, self.method, self.plugins, buffer, scale="smoke", settings=given)
+        return request.resolve()
 
     def start(
         self,

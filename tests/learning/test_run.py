@@ -10,7 +10,6 @@ from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import NotFinite, StopSignals
 from gplasc.learning.schedule import steps_per_task
 from gplasc.runs.execute import execute
-from gplasc.runs.spec import identify
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import list_methods
 from gplasc.streams import open_stream
@@ -229,7 +228,7 @@ def test_resuming_after_damage_gives_the_same_result(tiny, tmp_path, monkeypatch
     with pytest.raises(RuntimeError):
         compute(resolved, tmp_path / "cut", save_steps=1)
     monkeypatch.undo()
-    folder = tmp_path / "cut" / identify(resolved).config.run_id
+    folder = tmp_path / "cut" / resolved.identified().run_id
     newest = sorted(folder.glob("checkpoint-*.pt"))[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
     import sys
@@ -252,7 +251,7 @@ def test_a_term_that_is_not_finite_stops_the_run_by_name(tiny, tmp_path):
 
 def test_a_full_disk_is_a_sentence_and_the_last_checkpoint_stays(tiny, tmp_path, monkeypatch):
     resolved = tiny()
-    folder = tmp_path / identify(resolved).config.run_id
+    folder = tmp_path / resolved.identified().run_id
     import gplasc.learning.checkpoints as module
 
     original = module.write_atomic

@@ -19,7 +19,6 @@ from gplasc._io.display import Moment, Quiet
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
-from gplasc.runs.spec import identify
 from gplasc.runs.workspace import Workspace, held
 from gplasc.study.cell import Job, JobResult
 from gplasc.study.compute import compute, unique
@@ -31,7 +30,7 @@ STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
 
 def job(resolved, out: Path, row: str = "row") -> Job:
-    return Job(identify(resolved), out, row=row, column="tiny", device="cpu", save_every=1e9)
+    return Job(resolved.identified(), out, row=row, column="tiny", device="cpu", save_every=1e9)
 
 
 class Counting(Processes):

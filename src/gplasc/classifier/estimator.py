@@ -37,7 +37,7 @@ from gplasc.learning.devices import check_device
 from gplasc.methods import find_method
 from gplasc.models import EncoderBuilder
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.runs.spec import Resolved, resolve, with_identity
+from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.types import OBJECT, Config, Scale
 from gplasc.streams.cache import read_image
 
@@ -360,26 +360,23 @@ class ContinualClassifier:
             raise NotLearned(_NOTHING)
         return self._pipeline
 
-    def resolve(self) -> Resolved:
+    def resolve(self) -> RunSpec:
         """Return the complete settings."""
-        choice = self._chosen()
-        settings = {**self.settings, **choice.settings(self.settings)}
-        resolved = resolve(
+        spec = RunRequest(
             PRESETS,
             self.method,
             self.plugins,
             buffer=self.buffer,
             seed=self.seed,
             scale=self.scale,
-            settings=settings,
-        )
-        if choice.identity:
-            resolved = with_identity(resolved, "encoder", choice.identity)
+            settings=self.settings,
+            encoder=self._chosen(),
+        ).resolve()
         if not 0 <= self.held_out < 1:
             raise UserError(f"held_out is {self.held_out}; give a share from 0 to below 1")
         if find_method(self.method).pool == "everything":
             raise UserError(f"the method '{self.method}' needs the images of all tasks, which are not kept")
-        return resolved
+        return spec
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from gplasc.errors import UserError
 from gplasc.paper import read_grid
-from gplasc.runs.spec import Resolved, resolve
+from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.parse import nearest
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
@@ -92,7 +92,7 @@ class PlannedRun:
     buffer: int | None
     """The buffer of the table's section; None: that of the preset."""
     seed: int
-    resolved: Resolved
+    resolved: RunSpec
     stand_in: StandIn | None
 
     @property
@@ -184,7 +184,7 @@ def plan_one(
         # Synthetic images have a size of their own.
         replaced = {"data.image_size": None, **other.settings} if other else {}
         settings = {**replaced, **experiment.smoke, **settings}
-    resolved = resolve(
+    resolved = RunRequest(
         stream,
         row.method,
         row.plugins,
@@ -192,11 +192,11 @@ def plan_one(
         seed=seed,
         scale=scale,
         settings=settings,
-    )
+    ).resolve()
     if other is not None:
         # The presets of the real stream hold; only its images are replaced.
         config = resolved.config.model_copy(update={"stream": other.stream})
-        resolved = Resolved(config=config, sources=resolved.sources)
+        resolved = RunSpec(config=config, sources=resolved.sources)
     return PlannedRun(row, stream, buffer, seed, resolved, other)
 
 

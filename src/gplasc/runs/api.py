@@ -14,7 +14,7 @@ from gplasc.learning import Callback
 from gplasc.models import EncoderBuilder
 from gplasc.runs.encoder import choose_encoder
 from gplasc.runs.execute import Result, execute
-from gplasc.runs.spec import resolve, with_identity
+from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale
 from gplasc.streams import Stream
@@ -72,13 +72,9 @@ def run(
     _check_objects(out, data_dir, callbacks)
     name = stream.name if isinstance(stream, Stream) else stream_name(stream)
     choice = None if encoder is None else choose_encoder(encoder)
-    if choice is not None:
-        settings |= choice.settings(settings)
-    resolved = resolve(name, method, plugins, buffer=buffer, seed=seed, scale=scale, settings=settings)
-    if choice is not None and choice.encoder is not None:
-        resolved = with_identity(resolved, "encoder", choice.identity)
+    spec = RunRequest(name, method, plugins, buffer, seed, scale, settings, choice).resolve()
     return execute(
-        resolved,
+        spec,
         Workspace(Path(out), data_dir, device, keep_memory=keep_memory),
         stream=stream if isinstance(stream, Stream) else None,
         encoder=None if choice is None else choice.encoder,

@@ -19,7 +19,7 @@ from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_learned_stream
-from gplasc.runs.spec import Resolved
+from gplasc.runs.spec import RunSpec
 from gplasc.streams import Stream
 
 _MEASURED = 3
@@ -39,25 +39,21 @@ class Cost:
         return "\n".join(f"{name:<11}{text}" for name, text in self.details.items())
 
 
-def estimate_cost(
-    resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
-) -> str:
+def estimate_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: str | None = None) -> str:
     """Say for people what a run would cost, see `measure_cost`."""
-    return str(measure_cost(resolved, data_dir=data_dir, device=device))
+    return str(measure_cost(spec, data_dir=data_dir, device=device))
 
 
-def measure_cost(
-    resolved: Resolved, *, data_dir: str | Path | None = None, device: str | None = None
-) -> Cost:
+def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: str | None = None) -> Cost:
     """Take a few steps of the first two tasks and extrapolate; nothing is written.
 
     Where a step of a whole batch would take longer than a second, a step of a few samples is extrapolated too.
 
     The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
-    config = resolved.config
+    config = spec.config
     device = check_device(device)
-    stream, encoder = open_learned_stream(resolved, data_dir, device=device)
+    stream, encoder = open_learned_stream(spec, data_dir, device=device)
     learner = build_learner(config, stream, encoder=encoder, device=device)
     ctx = learner.ctx
     tasks = list(range(len(stream)))

@@ -40,7 +40,7 @@ from gplasc.models import Encoder
 from gplasc.results.record import FORMAT, Record, read_record, write_record
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_learned_stream
-from gplasc.runs.spec import Resolved, identify
+from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, Workspace, begin, discard, held, tidy
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
@@ -68,7 +68,7 @@ class Result:
 
 
 def execute(
-    resolved: Resolved,
+    spec: RunSpec,
     workspace: Workspace,
     *,
     stream: Stream | None = None,
@@ -84,8 +84,8 @@ def execute(
     """
     device = check_device(workspace.device)
     processes = processes or Processes()
-    resolved = identify(resolved, data_dir=workspace.data_dir, stream=stream)
-    config = resolved.config
+    spec = spec.identified(workspace.data_dir, stream=stream)
+    config = spec.config
     folder = workspace.out / config.run_id
     try:
         if not restart and (record := read_record(folder)) is not None:
@@ -103,7 +103,7 @@ def execute(
             for note in begin(folder, config):
                 display.say(note)
             stream, encoder = open_learned_stream(
-                resolved,
+                spec,
                 workspace.data_dir,
                 stream=stream,
                 encoder=encoder,
@@ -145,7 +145,7 @@ def execute(
                 if processes.size > 1:
                     processes.from_first((config, learner.state_dict()))
                 learner.learn(stream)
-            record = _describe(resolved, learner, stream)
+            record = _describe(spec, learner, stream)
             _save(folder, learner, keep_memory=workspace.keep_memory)
             write_record(folder, record)
             checkpoints.delete_all(folder)
@@ -199,16 +199,16 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     )
 
 
-def _describe(resolved: Resolved, learner: Learner, stream: Stream) -> Record:
+def _describe(spec: RunSpec, learner: Learner, stream: Stream) -> Record:
     """Describe a finished run completely."""
-    config, ctx = resolved.config, learner.ctx
+    config, ctx = spec.config, learner.ctx
     device = str(ctx.device)
     data = {
         "format": FORMAT,
         "run_id": config.run_id,
         "title": config.title,
         "settings": config.model_dump(mode="json"),
-        "sources": resolved.sources,
+        "sources": spec.sources,
         "stream": {
             "name": stream.name,
             "class_names": list(stream.class_names),
@@ -302,14 +302,14 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
         checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
 
 
-def follow(resolved: Resolved, workspace: Workspace, processes: Processes) -> None:
+def follow(spec: RunSpec, workspace: Workspace, processes: Processes) -> None:
     """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
     device = check_device(workspace.device)
     given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
     if given is None:  # the run is complete already
         return
     config, state = given
-    again = Resolved(config=config, sources=resolved.sources)
+    again = RunSpec(config=config, sources=spec.sources)
     stream, encoder = open_learned_stream(again, workspace.data_dir, stream=None, device=device)
     learner = build_learner(
         config, stream, encoder=encoder, device=device, processes=processes, compiled=workspace.compiled

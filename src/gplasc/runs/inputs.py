@@ -9,13 +9,13 @@ from gplasc._io.display import display as open_display
 from gplasc.models import Encoder
 from gplasc.runs.build import configured_encoder
 from gplasc.runs.features import FeatureExtractor, extract_features, feature_stream
-from gplasc.runs.spec import Resolved
+from gplasc.runs.spec import RunSpec
 from gplasc.settings.types import Config
 from gplasc.streams import Stream, find_stream, open_stream
 
 
 def open_learned_stream(
-    resolved: Resolved,
+    spec: RunSpec,
     data_dir: str | Path | None,
     *,
     stream: Stream | None = None,
@@ -28,18 +28,18 @@ def open_learned_stream(
     The stream of a frozen encoder is one of features; it comes without encoder.
 
     Args:
-        resolved: The settings.
+        spec: The settings.
         data_dir: Where data sets are.
         stream: The stream itself where it has no name that can be opened.
         encoder: The encoder if it was passed as an object.
         device: Where features are computed.
         display: Where to show the progress.
     """
-    config = resolved.config
+    config = spec.config
     if encoder is None and ":" in config.model.encoder:
         encoder = configured_encoder(config, 3)
     size = None if encoder is None else encoder.image_size
-    stream = stream or open_configured_stream(resolved, data_dir, image_size=size)
+    stream = stream or open_configured_stream(spec, data_dir, image_size=size)
     if config.model.encoder_lr > 0 or stream.features:
         return stream, encoder
     encoder = encoder or configured_encoder(config, stream.image_shape[0])
@@ -51,12 +51,12 @@ def open_learned_stream(
 
 
 def write_features(
-    resolved: Resolved, out: Path, *, data_dir: str | Path | None, device: str, display: Display
+    spec: RunSpec, out: Path, *, data_dir: str | Path | None, device: str, display: Display
 ) -> str:
     """Compute the features of a stream with a frozen encoder and write them into a folder.
 
     Args:
-        resolved: The settings; stream and encoder are those they name.
+        spec: The settings; stream and encoder are those they name.
         out: The folder; what is there already is not computed again.
         data_dir: Where data sets are.
         device: Where to compute.
@@ -68,10 +68,10 @@ def write_features(
     Raises:
         UserError: If the folder holds other features.
     """
-    config = resolved.config
+    config = spec.config
     encoder = configured_encoder(config, 3) if ":" in config.model.encoder else None
     size = None if encoder is None else encoder.image_size
-    stream = open_configured_stream(resolved, data_dir, image_size=size)
+    stream = open_configured_stream(spec, data_dir, image_size=size)
     encoder = encoder or configured_encoder(config, stream.image_shape[0])
     extractor = _new_extractor(encoder, config, stream, device)
     extract_features(stream, extractor, out, lambda phase, done: display.phase(f"{phase} {done:.0%}"))
@@ -94,14 +94,14 @@ def _new_extractor(encoder: Encoder, config: Config, stream: Stream, device: str
 
 
 def open_configured_stream(
-    resolved: Resolved, data_dir: str | Path | None, *, image_size: int | None = None
+    spec: RunSpec, data_dir: str | Path | None, *, image_size: int | None = None
 ) -> Stream:
     """Open the stream as the settings want it; `image_size` is used where they leave the size open."""
-    data = resolved.config.data
-    if not find_stream(resolved.config.stream)[0].size_is_setting:
+    data = spec.config.data
+    if not find_stream(spec.config.stream)[0].size_is_setting:
         image_size = None
     return open_stream(
-        resolved.config.stream,
+        spec.config.stream,
         data_dir=data_dir,
         classes_per_task=data.classes_per_task,
         class_order_seed=data.class_order_seed,

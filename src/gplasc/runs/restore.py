@@ -16,7 +16,7 @@ from gplasc.models import Network
 from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_learned_stream
-from gplasc.runs.spec import Resolved, stored_config
+from gplasc.runs.spec import RunSpec, stored_config
 from gplasc.runs.workspace import WEIGHTS
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
@@ -69,8 +69,8 @@ def restore(
     except (OSError, SafetensorError) as error:
         raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
     device = check_device(device)
-    resolved = Resolved(config=config, sources=record.sources)
-    stream, encoder = open_learned_stream(resolved, data_dir, stream=stream, device=device)
+    spec = RunSpec(config=config, sources=record.sources)
+    stream, encoder = open_learned_stream(spec, data_dir, stream=stream, device=device)
     learner = build_learner(config, stream, encoder=encoder, device=device)
     modules = learner.ctx.modules
     # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.

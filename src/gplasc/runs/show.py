@@ -10,7 +10,7 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
-from gplasc.runs.spec import Resolved
+from gplasc.runs.spec import RunSpec
 from gplasc.streams.augment import DEVIATIONS
 
 
@@ -27,12 +27,12 @@ def print_run(record: Record, folder: Path) -> None:
     Table("metrics", ["", *SCENARIOS.values()], rows, notes=notes).print()
 
 
-def print_settings(resolved: Resolved) -> None:
+def print_settings(spec: RunSpec) -> None:
     """Print every setting with its value and source, and the deviations of method, plug-ins and augmentation."""
-    config = resolved.config
+    config = spec.config
     rows: list[list[str | Marked]] = []
     for name, value in config.flat().items():
-        source = resolved.sources[name]
+        source = spec.sources[name]
         texts = (name, str(value), source)
         rows.append([Marked(text, "muted") for text in texts] if source == "default" else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]

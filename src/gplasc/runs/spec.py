@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +14,7 @@ from pydantic import ValidationError
 from gplasc.errors import UserError
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
-from gplasc.runs.encoder import encoder_identity
+from gplasc.runs.encoder import EncoderChoice, encoder_identity
 from gplasc.settings.components import is_file, section_names, source_digest
 from gplasc.settings.parse import nearest
 from gplasc.settings.presets import matching_rules
@@ -23,11 +25,153 @@ _SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs
 """What others call a setting, for the hint after a wrong name."""
 
 
-class Resolved(Settings):
-    """A complete configuration and where each of its values comes from."""
+class RunSpec(Settings):
+    """What a run computes: a complete configuration and where each of its values comes from."""
 
     config: Config
     sources: dict[str, str]
+
+    @property
+    def run_id(self) -> str:
+        """See `Config.run_id`; it covers the data only after `identified`."""
+        return self.config.run_id
+
+    @property
+    def title(self) -> str:
+        """See `Config.title`."""
+        return self.config.title
+
+    def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
+        """Add the digest of the data to the settings, so that the run id covers it.
+
+        Args:
+            data_dir: Where data sets are.
+            stream: The stream itself where it has no name that can be opened.
+
+        Raises:
+            UserError: If the data is missing or cannot be read.
+        """
+        return self._with_data(
+            fingerprint(self.config.stream if stream is None else stream, data_dir=data_dir)
+        )
+
+    def _with_data(self, digest: str) -> RunSpec:
+        identity = {**self.config.identity, "data": digest}
+        return self.model_copy(update={"config": self.config.model_copy(update={"identity": identity})})
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The few things that a user says about a run.
+
+    Args:
+        stream: Name of a stream.
+        method: Name of a method, or the path of a Python file with one.
+        plugins: Names of plug-ins, or paths of Python files with one each.
+        buffer: Samples that the memory holds; default: that of the preset.
+        seed: Seed of every random choice.
+        scale: Which presets hold.
+        settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
+        encoder: The encoder; default: the one that the settings name.
+    """
+
+    stream: str
+    method: str
+    plugins: Iterable[str] = ()
+    buffer: int | None = None
+    seed: int = 0
+    scale: Scale = "paper"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    encoder: EncoderChoice | None = None
+
+    def resolve(self) -> RunSpec:
+        """Build the complete settings of the run.
+
+        Later ones win: the defaults in the code, the presets of the scale for this stream, method and buffer, then
+        ``settings``, then the encoder.
+
+        Raises:
+            UserError: If a name or a value is not allowed.
+        """
+        plugins = _check_names(self.stream, self.method, self.plugins, self.scale)
+        names = section_names(self.method, plugins)
+        kinds = [find_method(self.method).Settings, *(find_plugin(name).Settings for name in plugins)]
+        owners = dict(zip(names, kinds, strict=True))
+        sections: dict[str, type[Settings]] = {
+            "data": Data,
+            "model": Model,
+            "train": Train,
+            "probe": Probe,
+            **owners,
+        }
+        known = {f"{section}.{name}" for section, kind in sections.items() for name in kind.accepted_names()}
+
+        renamed = {
+            f"{section}.{old}": f"{section}.{new}"
+            for section, kind in sections.items()
+            for new, old in kind.RENAMED.items()
+        }
+
+        values: dict[str, Any] = {}
+        sources = {
+            name: "given"
+            for name, given in (("buffer", self.buffer), ("seed", self.seed or None))
+            if given is not None
+        }
+        if self.buffer is not None:
+            values["buffer"] = self.buffer
+        said = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
+        given = {_full_name(name, known): value for name, value in said.items()}
+        frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
+        for rule in matching_rules(
+            self.scale,
+            stream=self.stream,
+            method=self.method,
+            plugins=plugins,
+            buffer=self.buffer,
+            frozen=frozen,
+        ):
+            for name, value in rule.set.items():
+                # A rule may speak of a plug-in or an option that this run does not have.
+                if name in known or (name == "buffer" and self.buffer is None):
+                    name = renamed.get(name, name)
+                    values[name], sources[name] = value, rule.source
+        for name, value in given.items():
+            name = renamed.get(name, name)
+            values[name], sources[name] = value, "given"
+
+        tree: dict[str, Any] = {
+            "stream": self.stream,
+            "method": self.method,
+            "plugins": plugins,
+            "seed": self.seed,
+            "scale": self.scale,
+            "identity": {name: source_digest(name) for name in (self.method, *plugins) if is_file(name)},
+        }
+        groups: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            section, _, key = name.rpartition(".")
+            if section:
+                groups.setdefault(section, {})[key] = value
+            else:
+                tree[key] = value
+        for section, kind in sections.items():
+            group = _validated(kind, groups.get(section, {}), f"{section}.")
+            if section in owners:
+                tree.setdefault("options", {})[section] = group.model_dump(mode="json")
+                tree.setdefault("hashed_options", {})[section] = group.hashed_values()
+            else:
+                tree[section] = group
+        config = _validated(Config, tree, "")
+        _check_values(config)
+        if source := self.encoder.identity if self.encoder else encoder_identity(config.model.encoder):
+            config = config.model_copy(update={"identity": {**config.identity, "encoder": source}})
+        sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
+        return RunSpec(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+
+
+Resolved = RunSpec
+"""The former name, as the command line still spells it."""
 
 
 def resolve(
@@ -39,91 +183,9 @@ def resolve(
     seed: int = 0,
     scale: Scale = "paper",
     settings: Mapping[str, Any] | None = None,
-) -> Resolved:
-    """Build the complete settings of a run.
-
-    Later ones win: the defaults beside the code, the presets of the scale for this stream, method and buffer, then
-    ``settings``.
-
-    Args:
-        stream: Name of a stream.
-        method: Name of a method, or the path of a Python file with one.
-        plugins: Names of plug-ins, or paths of Python files with one each.
-        buffer: Samples that the memory holds; default: that of the preset.
-        seed: Seed of every random choice.
-        scale: Which presets hold.
-        settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
-
-    Raises:
-        UserError: If a name or a value is not allowed.
-    """
-    plugins = _check_names(stream, method, plugins, scale)
-    names = section_names(method, plugins)
-    kinds = [find_method(method).Settings, *(find_plugin(name).Settings for name in plugins)]
-    owners = dict(zip(names, kinds, strict=True))
-    sections: dict[str, type[Settings]] = {
-        "data": Data,
-        "model": Model,
-        "train": Train,
-        "probe": Probe,
-        **owners,
-    }
-    known = {f"{section}.{field}" for section, kind in sections.items() for field in kind.accepted_names()}
-
-    renamed = {
-        f"{section}.{old}": f"{section}.{new}"
-        for section, kind in sections.items()
-        for new, old in kind.RENAMED.items()
-    }
-
-    values: dict[str, Any] = {}
-    sources = {
-        name: "given" for name, given in (("buffer", buffer), ("seed", seed or None)) if given is not None
-    }
-    if buffer is not None:
-        values["buffer"] = buffer
-    given = {_full_name(name, known): value for name, value in (settings or {}).items()}
-    frozen = given.get("model.encoder_lr") == 0 or stream.startswith("features:")
-    for rule in matching_rules(
-        scale, stream=stream, method=method, plugins=plugins, buffer=buffer, frozen=frozen
-    ):
-        for name, value in rule.set.items():
-            # A rule may speak of a plug-in or an option that this run does not have.
-            if name in known or (name == "buffer" and buffer is None):
-                name = renamed.get(name, name)
-                values[name], sources[name] = value, rule.source
-    for name, value in given.items():
-        name = renamed.get(name, name)
-        values[name], sources[name] = value, "given"
-
-    tree: dict[str, Any] = {
-        "stream": stream,
-        "method": method,
-        "plugins": plugins,
-        "seed": seed,
-        "scale": scale,
-        "identity": {name: source_digest(name) for name in (method, *plugins) if is_file(name)},
-    }
-    groups: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
-        section, _, key = name.rpartition(".")
-        if section:
-            groups.setdefault(section, {})[key] = value
-        else:
-            tree[key] = value
-    for section, kind in sections.items():
-        group = _validated(kind, groups.get(section, {}), f"{section}.")
-        if section in owners:
-            tree.setdefault("options", {})[section] = group.model_dump(mode="json")
-            tree.setdefault("hashed_options", {})[section] = group.hashed_values()
-        else:
-            tree[section] = group
-    config = _validated(Config, tree, "")
-    _check_values(config)
-    if source := encoder_identity(config.model.encoder):
-        config = config.model_copy(update={"identity": {**config.identity, "encoder": source}})
-    sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
-    return Resolved(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+) -> RunSpec:
+    """Build the complete settings of a run, see `RunRequest`."""
+    return RunRequest(stream, method, plugins, buffer, seed, scale, settings or {}).resolve()
 
 
 def stored_config(settings: Mapping[str, Any]) -> Config:
@@ -145,46 +207,20 @@ def stored_config(settings: Mapping[str, Any]) -> Config:
     )
 
 
-def identify(
-    resolved: Resolved, *, data_dir: str | Path | None = None, stream: Stream | None = None
-) -> Resolved:
-    """Add the digest of the data to the settings, so that the run id covers it.
-
-    Args:
-        resolved: The settings.
-        data_dir: Where data sets are.
-        stream: The stream itself where it has no name that can be opened.
-
-    Raises:
-        UserError: If the data is missing or cannot be read.
-    """
-    found = fingerprint(resolved.config.stream if stream is None else stream, data_dir=data_dir)
-    return with_identity(resolved, "data", found)
-
-
-def identify_all(runs: Iterable[Resolved], *, data_dir: str | Path | None = None) -> list[Resolved]:
-    """Like `identify` for many runs, looking at each stream once.
+def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None) -> list[RunSpec]:
+    """Like `RunSpec.identified` for many runs, looking at each stream once.
 
     Settings whose data is missing are returned as they are; their run will say so.
     """
-    digests: dict[str, str | None] = {}
-    found = []
-    for run in runs:
-        name = run.config.stream
-        if name not in digests:
-            try:
-                digests[name] = fingerprint(name, data_dir=data_dir)
-            except UserError:
-                digests[name] = None
-        digest = digests[name]
-        found.append(run if digest is None else with_identity(run, "data", digest))
-    return found
 
+    @cache
+    def digest(stream: str) -> str | None:
+        try:
+            return fingerprint(stream, data_dir=data_dir)
+        except UserError:
+            return None
 
-def with_identity(resolved: Resolved, name: str, digest: str) -> Resolved:
-    """Add the digest of something that the settings only name."""
-    identity = {**resolved.config.identity, name: digest}
-    return resolved.model_copy(update={"config": resolved.config.model_copy(update={"identity": identity})})
+    return [spec if (data := digest(spec.config.stream)) is None else spec._with_data(data) for spec in specs]
 
 
 def _check_names(stream: str, method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:

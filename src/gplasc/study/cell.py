@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from gplasc._io.display import Moment
 from gplasc.results.record import Record
-from gplasc.runs.spec import Resolved
+from gplasc.runs.spec import RunSpec
 
 JobState = Literal["done", "already", "busy", "interrupted", "failed"]
 
@@ -19,7 +19,7 @@ JobState = Literal["done", "already", "busy", "interrupted", "failed"]
 class Job:
     """One run to be computed in ``out/RUN_ID``, and its row and column in the overview."""
 
-    resolved: Resolved
+    resolved: RunSpec
     out: Path
     row: str
     column: str

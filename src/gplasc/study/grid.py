@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gplasc.errors import UserError
-from gplasc.runs.spec import Resolved, resolve
+from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.parse import parse_value
 from gplasc.settings.types import Scale
 
@@ -20,7 +20,7 @@ class Point:
     """One point of a sweep: its value on every axis, and the complete settings of each seed."""
 
     values: Mapping[str, Any]
-    seeds: tuple[Resolved, ...]
+    seeds: tuple[RunSpec, ...]
 
     @property
     def texts(self) -> list[str]:
@@ -113,7 +113,8 @@ def grid_points(
             raise UserError(f"buffer was given as {base['buffer']!r}; it must be a whole number")
         given = dict(settings or {}) | {n: v for n, v in values.items() if n not in _NAMED}
         point = Point(
-            values, tuple(resolve(**base, seed=seed, scale=scale, settings=given) for seed in seeds)
+            values,
+            tuple(RunRequest(**base, seed=seed, scale=scale, settings=given).resolve() for seed in seeds),
         )
         run_id = point.seeds[0].config.run_id
         if run_id in taken:

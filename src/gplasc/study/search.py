@@ -22,7 +22,7 @@ from gplasc._io.lock import Held, locked
 from gplasc.errors import Interrupted, UserError
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.runs.execute import Result, execute
-from gplasc.runs.spec import Resolved, identify, resolve
+from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Busy, Workspace
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _compute(study: Study, trial: Trial, search: Search) -> None:
     arguments["settings"] |= trial.params
     said = ", ".join(f"{name}={value}" for name, value in trial.params.items())
     try:
-        resolved = identify(resolve(**arguments), data_dir=search.data_dir)
+        resolved = RunRequest(**arguments).resolve().identified(search.data_dir)
         folder = search.out / "runs" / resolved.config.run_id
         trial.set_user_attr("run_id", resolved.config.run_id)
         try:
@@ -290,7 +290,7 @@ def _compute(study: Study, trial: Trial, search: Search) -> None:
         print(f"[{len(finished(study))}/{search.trials}] {said}: {ending}", file=sys.stderr, flush=True)
 
 
-def _execute_when_free(resolved: Resolved, trial: Trial, search: Search) -> Result:
+def _execute_when_free(resolved: RunSpec, trial: Trial, search: Search) -> Result:
     """Compute a run; wait if another worker has drawn the same settings and is computing it."""
     while True:
         try:

@@ -28,8 +28,8 @@ def published_space(config: Config) -> dict[str, Sequence[Any]]:
 
     The numbers of epochs and the batch size, which decide the cost, are searched at paper scale alone.
 
-    >>> from gplasc.runs.spec import resolve
-    >>> published_space(resolve("seq-digits", "er", scale="cpu").config)
+    >>> from gplasc.runs.spec import RunRequest
+    >>> published_space(RunRequest("seq-digits", "er", scale="cpu").resolve().config)
     {'train.lr': (0.1, 0.2, 0.3, 0.5, 1.0)}
     """
     space = next(s for s in _spaces() if any(fnmatch.fnmatchcase(config.stream, p) for p in s.streams))

@@ -9,7 +9,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.report.style import require
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.study.search import Search, finished, on_validation, run_search
 from gplasc.study.search_plot import plot_study
 
@@ -41,7 +41,7 @@ def tune(search: Search, workers: int = 1) -> list[Path]:
     checked = on_validation(search.arguments)
     for name, values in search.space.items():  # a wrong name or value ends the command, not each trial
         for value in values:
-            resolve(**{**checked, "settings": checked["settings"] | {name: value}})
+            RunRequest(**{**checked, "settings": checked["settings"] | {name: value}}).resolve()
     study = run_search(search, workers)
     trials = finished(study)
     complete = sorted((t for t in trials if t.value is not None and t.state.name == "COMPLETE"), key=_order)
@@ -63,7 +63,7 @@ def _best(search: Search, params: dict[str, Any], number: int) -> str:
     """Return the complete settings of the best trial as TOML, for runs that are evaluated on the test split."""
     given = search.arguments["settings"]
     kept = {n: v for n, v in given.items() if n.rpartition(".")[2] not in ("validation", "evaluate_on")}
-    config = resolve(**{**search.arguments, "settings": kept | params}).config
+    config = RunRequest(**{**search.arguments, "settings": kept | params}).resolve().config
     chosen = ", ".join(f"{name}={value}" for name, value in params.items())
     return f"# Trial {number} of {search.trials}, chosen on a validation split: {chosen}\n{config.to_toml()}"
 
