@@ -12,7 +12,7 @@ import torch
 from gplasc.learning import Callback, Learner
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
-from gplasc.runs.spec import RunSpec, resolve
+from gplasc.runs.spec import RunRequest, RunSpec
 
 SLOW = '''
 import time
@@ -59,7 +59,9 @@ def tiny():
         method: str = "co2l", plugins: tuple[str, ...] = (), seed: int = 0, **more: object
     ) -> RunSpec:
         base = {"model.encoder": "small", "model.features": "signed", "train.batch": 8}
-        return resolve(TINY, method, plugins, buffer=9, seed=seed, scale="smoke", settings=base | more)
+        return RunRequest(
+            TINY, method, plugins, buffer=9, seed=seed, scale="smoke", settings=base | more
+        ).resolve()
 
     return settings
 

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 import pytest
 
 from gplasc.errors import UserError
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.settings.parse import parse_assignments, read_toml
 from gplasc.settings.types import Settings
 
 
 def test_sources_tell_where_a_value_comes_from():
-    resolved = resolve(
+    resolved = RunRequest(
         "seq-cifar10", "co2l", ["gplasc"], buffer=200, scale="paper", settings={"train.lr": 0.3}
-    )
+    ).resolve()
     assert resolved.config.train.lr == 0.3
     assert resolved.sources["train.lr"] == "given"
     assert resolved.config.options["gplasc"]["margin"] == 0.15
@@ -30,7 +30,7 @@ def test_paper_scale_follows_the_table_of_final_hyper_parameters():
     for row in rows:
         stream = names.get(row["dataset"], row["dataset"])
         method = row["method"].split("+")[0].lower()
-        config = resolve(stream, method, ["gplasc"], buffer=200, scale="paper").config
+        config = RunRequest(stream, method, ["gplasc"], buffer=200, scale="paper").resolve().config
         assert config.train.epochs == int(row["epochs"])
         assert config.train.first_epochs == int(row["start_epochs"])
         assert config.train.batch == int(row["bsz"])
@@ -41,25 +41,29 @@ def test_paper_scale_follows_the_table_of_final_hyper_parameters():
 
 
 def test_run_id_depends_on_every_setting_and_on_nothing_else():
-    first = resolve("seq-digits", "co2l", seed=1).config
-    assert first.run_id == resolve("seq-digits", "co2l", seed=1).config.run_id
+    first = RunRequest("seq-digits", "co2l", seed=1).resolve().config
+    assert first.run_id == RunRequest("seq-digits", "co2l", seed=1).resolve().config.run_id
     others = [
-        resolve("seq-digits", "co2l", seed=2),
-        resolve("seq-digits", "co2l", seed=1, settings={"train.lr": 0.123}),
-        resolve("seq-digits", "co2l", ["gplasc"], seed=1),
-        resolve("seq-digits", "co2l", seed=1, settings={"co2l.temperature": 0.3}),
+        RunRequest("seq-digits", "co2l", seed=2).resolve(),
+        RunRequest("seq-digits", "co2l", seed=1, settings={"train.lr": 0.123}).resolve(),
+        RunRequest("seq-digits", "co2l", ["gplasc"], seed=1).resolve(),
+        RunRequest("seq-digits", "co2l", seed=1, settings={"co2l.temperature": 0.3}).resolve(),
     ]
     ids = {first.run_id, *(other.config.run_id for other in others)}
     assert len(ids) == 5
 
 
 def test_toml_out_and_in_gives_the_same_run(tmp_path):
-    config = resolve("seq-digits", "co2l", ["gplasc"], seed=3, scale="cpu", settings={"margin": 0.25}).config
+    config = (
+        RunRequest("seq-digits", "co2l", ["gplasc"], seed=3, scale="cpu", settings={"margin": 0.25})
+        .resolve()
+        .config
+    )
     path = tmp_path / "run.toml"
     path.write_text(config.to_toml())
     given = read_toml(path)
     top = {name: given.pop(name) for name in ("stream", "method", "plugins", "buffer", "seed", "scale")}
-    assert resolve(**top, settings=given).config.run_id == config.run_id
+    assert RunRequest(**top, settings=given).resolve().config.run_id == config.run_id
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_toml_out_and_in_gives_the_same_run(tmp_path):
 )
 def test_bad_settings_get_one_sentence(settings, said):
     with pytest.raises(UserError) as caught:
-        resolve("seq-digits", "co2l", ["gplasc"], settings=settings)
+        RunRequest("seq-digits", "co2l", ["gplasc"], settings=settings).resolve()
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -87,7 +91,7 @@ def test_bad_settings_get_one_sentence(settings, said):
 )
 def test_unknown_names_are_answered_with_the_nearest(method, plugins, said):
     with pytest.raises(UserError, match=said):
-        resolve("seq-digits", method, plugins)
+        RunRequest("seq-digits", method, plugins).resolve()
 
 
 def test_assignments():
@@ -136,13 +140,13 @@ def test_deleted_renamed_and_added_settings_keep_the_hash():
 
 
 def test_retired_settings_of_runs():
-    plain = resolve("seq-digits", "cila", seed=1, scale="smoke").config
+    plain = RunRequest("seq-digits", "cila", seed=1, scale="smoke").resolve().config
     assert "cila.divisor" not in plain.flat()
     assert plain.run_id == "fd51187c01dc", (
         "the run id of the commit that had divisor, teacher_mode and average_over"
     )
-    given = resolve("seq-digits", "cila", seed=1, scale="smoke", settings={"divisor": "rows"})
+    given = RunRequest("seq-digits", "cila", seed=1, scale="smoke", settings={"divisor": "rows"}).resolve()
     assert given.config == plain
     assert "cila.divisor" not in given.sources
     with pytest.raises(UserError, match="divisor='anchors' was removed"):
-        resolve("seq-digits", "cila", settings={"cila.divisor": "anchors"})
+        RunRequest("seq-digits", "cila", settings={"cila.divisor": "anchors"}).resolve()

@@ -16,7 +16,7 @@ from benchmarks.speed.steps import SAVE_EVERY, learner_in_second_task, step_size
 from gplasc.learning import Learner
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
 from gplasc.runs.build import build_learner
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
 
 
@@ -48,7 +48,11 @@ class _TimedCheckpoint(Checkpoint):
 
 def _short_run(tasks: int) -> Figure:
     name = f"synthetic:tasks={tasks}"
-    config = resolve(name, "co2l", ("gplasc",), scale="smoke", settings={"model.features": "signed"}).config
+    config = (
+        RunRequest(name, "co2l", ("gplasc",), scale="smoke", settings={"model.features": "signed"})
+        .resolve()
+        .config
+    )
     stream = open_stream(name)
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = _TimedCheckpoint(Path(folder))

@@ -17,7 +17,7 @@ from gplasc.learning.probe import new_probe, train_probe
 from gplasc.learning.schedule import epochs_of
 from gplasc.random import Generators
 from gplasc.runs.build import build_learner
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.streams import Stream, open_stream
 
 
@@ -48,7 +48,7 @@ def _run(quick: bool) -> tuple[Learner, Stream, PhaseClock]:
     """Learn five tasks, one epoch each, with 100 training and 250 test images a class."""
     images, tests, pixels = (8, 4, 8) if quick else (100, 250, 32)
     name = f"synthetic:tasks=5,classes=2,size={pixels},channels=3,train={images},test={tests}"
-    kept = resolve("seq-cifar10", "co2l", ("gplasc",), scale="cpu").config
+    kept = RunRequest("seq-cifar10", "co2l", ("gplasc",), scale="cpu").resolve().config
     settings = {
         "train.epochs": 1,
         "train.first_epochs": 1,
@@ -64,9 +64,11 @@ def _run(quick: bool) -> tuple[Learner, Stream, PhaseClock]:
         "probe.batch": kept.probe.batch,
         "probe.milestones": kept.probe.milestones,
     }
-    config = resolve(
-        name, "co2l", ("gplasc",), buffer=kept.buffer // 4, scale="cpu", settings=settings
-    ).config
+    config = (
+        RunRequest(name, "co2l", ("gplasc",), buffer=kept.buffer // 4, scale="cpu", settings=settings)
+        .resolve()
+        .config
+    )
     clock, stream = PhaseClock(), open_stream(name)
     learner = build_learner(config, stream, callbacks=[clock])
     learner.learn(stream)
@@ -78,7 +80,7 @@ def _learned(quick: bool) -> tuple[Learner, Stream]:
     epochs = 1 if quick else 20
     settings = {"train.epochs": epochs, "train.first_epochs": epochs, "probe.epochs": 2 if quick else 100}
     stream = open_stream("seq-digits")
-    config = resolve("seq-digits", "co2l", ("gplasc",), scale="cpu", settings=settings).config
+    config = RunRequest("seq-digits", "co2l", ("gplasc",), scale="cpu", settings=settings).resolve().config
     learner = build_learner(config, stream)
     learner.learn(stream)
     return learner, stream
@@ -86,7 +88,7 @@ def _learned(quick: bool) -> tuple[Learner, Stream]:
 
 def _share(clock: PhaseClock) -> Figure:
     """Scale the time of the one epoch to all epochs; everything else was done in full."""
-    train = resolve("seq-cifar10", "co2l", ("gplasc",), scale="cpu").config.train
+    train = RunRequest("seq-cifar10", "co2l", ("gplasc",), scale="cpu").resolve().config.train
     training = sum(spent * epochs_of(train, task) for task, spent in enumerate(clock.training))
     rest = sum(clock.rest)
     name = "share of a Seq-CIFAR-10 run at cpu scale outside training, co2l+gplasc"

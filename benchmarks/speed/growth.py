@@ -18,7 +18,7 @@ from gplasc._io.display import display
 from gplasc.learning import Callback, Learner
 from gplasc.results.record import RECORD
 from gplasc.runs.execute import execute
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 
 _CONTENDERS = (("er", ()), ("co2l", ("gplasc",)))
@@ -93,7 +93,7 @@ def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _Stream:
     stream = f"synthetic:tasks={tasks},classes=2,size=8,channels=1,train=8,test=8"
     with tempfile.TemporaryDirectory() as name:
         clock = _TaskClock(Path(name))
-        resolved = resolve(stream, method, plugins, buffer=50, scale="smoke", settings=settings)
+        resolved = RunRequest(stream, method, plugins, buffer=50, scale="smoke", settings=settings).resolve()
         result = execute(
             resolved, Workspace(Path(name), device="cpu"), callbacks=[clock], display=display(quiet=True)
         )

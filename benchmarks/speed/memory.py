@@ -16,7 +16,7 @@ from gplasc.learning.pool import order_batches
 from gplasc.memory import Buffer
 from gplasc.memory.reservoir import offer
 from gplasc.runs.build import build_learner
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
 
 _LOSSES = ("supcon", "range_loss", "relation_distillation")
@@ -107,7 +107,9 @@ def _copies(quick: bool) -> Figure:
     train = 16 if quick else 500
     stream = open_stream(f"synthetic:tasks=3,classes=2,size=32,channels=3,train={train},test=2")
     settings = {"data.images_per_class": None, "data.test_images_per_class": None, "model.encoder": "small"}
-    config = resolve(stream.name, "supcon", (), buffer=20, scale="smoke", settings=settings).config
+    config = (
+        RunRequest(stream.name, "supcon", (), buffer=20, scale="smoke", settings=settings).resolve().config
+    )
     learner = build_learner(config, stream)
     tasks = list(stream)
 

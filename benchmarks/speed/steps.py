@@ -19,7 +19,7 @@ from gplasc.learning import Batch, Callback, Learner, Part
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
 from gplasc.learning.learner import Position
 from gplasc.runs.build import build_learner
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
 
 FULL_WIDTH = 64
@@ -240,9 +240,13 @@ def _new_learner(
     }
     given = {name: value for name, value in usual.items() if not name.startswith("probe") or method != "er"}
     buffer = buffer or max(size.images // 8, 4)
-    config = resolve(
-        stream, method, plugins, buffer=buffer, scale="paper", settings={**given, **(settings or {})}
-    ).config
+    config = (
+        RunRequest(
+            stream, method, plugins, buffer=buffer, scale="paper", settings={**given, **(settings or {})}
+        )
+        .resolve()
+        .config
+    )
     return build_learner(config, open_stream(stream), callbacks=callbacks)
 
 

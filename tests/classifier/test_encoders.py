@@ -15,7 +15,7 @@ from gplasc.errors import UserError
 from gplasc.models import as_encoder, load_encoder
 from gplasc.runs.encoder import choose_encoder
 from gplasc.runs.features import FeatureExtractor, feature_stream
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
 
 from .conftest import arrays
@@ -114,7 +114,9 @@ def test_references(file):
 
 def test_source_and_weights_identify_a_run(file):
     def run_id():
-        return resolve(STREAM, "er", settings={"model.encoder": f"{file}:backbone"}).config.run_id
+        return (
+            RunRequest(STREAM, "er", settings={"model.encoder": f"{file}:backbone"}).resolve().config.run_id
+        )
 
     before = run_id()
     assert run_id() == before
@@ -173,7 +175,7 @@ def test_methods_work_on_features(method, file, tmp_path, monkeypatch):
 def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
     stream = open_stream(STREAM)
     encoder = load_encoder(f"{file}:backbone")
-    config = resolve(STREAM, "ncm", settings={"model.encoder_lr": 0}).config
+    config = RunRequest(STREAM, "ncm", settings={"model.encoder_lr": 0}).resolve().config
 
     def extractor():
         return FeatureExtractor(

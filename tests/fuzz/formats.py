@@ -26,7 +26,7 @@ from gplasc.report.page import write_report
 from gplasc.results.record import read_record
 from gplasc.runs.execute import execute
 from gplasc.runs.restore import restore
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 
 RUN = {"model.encoder": "small", "train.epochs": 2, "train.batch": 4, "train.lr": 0.05}
@@ -119,7 +119,7 @@ class _PowerCut(Callback):
 
 
 def _compute(place: Path, *callbacks: Callback) -> Any:
-    resolved = resolve(STREAM, "er", buffer=4, scale="smoke", settings=RUN)
+    resolved = RunRequest(STREAM, "er", buffer=4, scale="smoke", settings=RUN).resolve()
     out = place / "runs"
     return execute(resolved, Workspace(out, device="cpu", save_steps=2), display=Quiet(), callbacks=callbacks)
 

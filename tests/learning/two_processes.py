@@ -11,7 +11,7 @@ from gplasc.learning.digest import digest
 from gplasc.learning.distributed import Processes, joined
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=3,train=10,test=6"
 METHODS = ("supcon", "co2l", "cila", "cclis", "er", "derpp", "icarl")
@@ -36,7 +36,7 @@ def compare_steps(method, plugins, processes, precision="float32"):
     settings = {"model.encoder": "small", "model.features": "signed", "train.batch": 8, "train.lr": 0.02}
     settings |= {"train.epochs": 1, "probe.epochs": 2, "train.precision": precision}
     settings |= {"gplasc.range_form": "softplus"} if plugins else {}
-    resolved = resolve(STREAM, method, plugins, buffer=9, scale="smoke", settings=settings)
+    resolved = RunRequest(STREAM, method, plugins, buffer=9, scale="smoke", settings=settings).resolve()
     stream = open_configured_stream(resolved, None)
     one = build_learner(resolved.config, stream)
     one.learn_task(stream[0])

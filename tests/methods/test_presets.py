@@ -9,7 +9,7 @@ import pytest
 
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_plugins
 from gplasc.settings.parse import parse_value
 from gplasc.settings.types import Data, Model, Probe, Train
@@ -30,7 +30,7 @@ def table(name):
 
 
 def settings(stream, method, buffer=None, plugins=()):
-    return resolve(stream, method, plugins, buffer=buffer, scale="paper").config.flat()
+    return RunRequest(stream, method, plugins, buffer=buffer, scale="paper").resolve().config.flat()
 
 
 def in_mammoth(row):
@@ -62,7 +62,7 @@ def test_best_settings_of_mammoth(stream, method, buffer, expected):
 
 @pytest.mark.parametrize("row", table("published_settings.csv"), ids=lambda row: row["setting"])
 def test_published_setting_and_its_source(row):
-    resolved = resolve(row["stream"], row["method"], scale="paper")
+    resolved = RunRequest(row["stream"], row["method"], scale="paper").resolve()
     assert resolved.config.flat()[row["setting"]] == parse_value(row["value"])
     source = resolved.sources[row["setting"]]
     assert source == "default" or source.startswith(row["source"])
@@ -119,5 +119,5 @@ def test_gcr_has_the_settings_of_derpp():
 
 
 def test_the_default_buffer_has_the_settings_of_200():
-    given = resolve("seq-cifar10", "derpp", buffer=200, scale="paper").config
-    assert resolve("seq-cifar10", "derpp", scale="paper").config == given
+    given = RunRequest("seq-cifar10", "derpp", buffer=200, scale="paper").resolve().config
+    assert RunRequest("seq-cifar10", "derpp", scale="paper").resolve().config == given

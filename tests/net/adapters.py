@@ -16,7 +16,7 @@ from gplasc.paper.definition import load_experiment, plan_runs
 from gplasc.paper.fair.summary import read_summary
 from gplasc.paper.fair.tables import save_summary, summary_tables
 from gplasc.runs.restore import restore
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_methods
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -40,7 +40,7 @@ def run_ids(experiment: str, scale: str) -> list[str]:
 def method_run_id(stream: str, title: str, scale: str) -> str:
     """Return the id of a run of a method with plug-ins, such as ``er+gplasc``, without a digest of the data."""
     method, *plugins = title.split("+")
-    return resolve(stream, method, plugins, scale=scale).config.run_id
+    return RunRequest(stream, method, plugins, scale=scale).resolve().config.run_id
 
 
 def command(words: list[str]) -> tuple[int, str]:

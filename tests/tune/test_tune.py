@@ -14,7 +14,7 @@ import pytest
 
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.runs.spec import resolve
+from gplasc.runs.spec import RunRequest
 from gplasc.study.search import Search, finished, on_validation, open_study
 from gplasc.study.space import given_space, published_space
 
@@ -41,9 +41,9 @@ def test_the_spaces_are_those_of_the_paper(stream):
     for row in csv.DictReader(SPACES.read_text().splitlines()):
         if stream.replace("seq-tinyimagenet", "seq-tinyimg") in row["dataset"].split("/"):
             wanted[NAMES[row["parameter"]]] = {float(value) for value in row["values"].split(";")}
-    found = published_space(resolve(stream, "co2l", ["gplasc"], scale="paper").config)
+    found = published_space(RunRequest(stream, "co2l", ["gplasc"], scale="paper").resolve().config)
     assert {name: set(map(float, values)) for name, values in found.items()} == wanted
-    cheaper = published_space(resolve(stream, "co2l", ["gplasc"], scale="cpu").config)
+    cheaper = published_space(RunRequest(stream, "co2l", ["gplasc"], scale="cpu").resolve().config)
     assert set(found) - set(cheaper) == {"train.first_epochs", "train.epochs", "train.batch"}
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
-    from gplasc.runs.spec import Resolved
+    from gplasc.runs.spec import RunSpec
     from gplasc.study.executors import Engine
 
 Scale = Literal["paper", "cpu", "smoke"]
@@ -47,11 +47,11 @@ class RunOptions:
     set: Assignments = ()
     """A single setting, for example train.lr=0.1 or margin=0.2; may be repeated."""
 
-    def resolve(self) -> Resolved:
+    def resolve(self) -> RunSpec:
         """Return the complete settings."""
-        from gplasc.runs.spec import resolve
+        from gplasc.runs.spec import RunRequest
 
-        return resolve(**self.arguments())
+        return RunRequest(**self.arguments()).resolve()
 
     def named(self) -> dict[str, Any]:
         """Return the options that name something, None for those that were not given."""
@@ -66,7 +66,7 @@ class RunOptions:
         return in_file | {name for name, value in self.named().items() if value is not None}
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `gplasc.runs.spec.resolve`.
+        """Return the arguments of `gplasc.runs.spec.RunRequest`.
 
         The command line takes precedence over the file, and the file over the defaults.
         """

@@ -38,11 +38,11 @@ def features_command(
     from gplasc._io.display import display
     from gplasc.learning.devices import check_device
     from gplasc.runs.inputs import write_features
-    from gplasc.runs.spec import resolve
+    from gplasc.runs.spec import RunRequest
     from gplasc.settings.parse import parse_assignments
 
     settings = {"model.encoder": encoder, "model.encoder_lr": 0.0, "model.feature_views": views}
-    resolved = resolve(stream, "ncm", scale=scale, settings=settings | parse_assignments(set))
+    resolved = RunRequest(stream, "ncm", scale=scale, settings=settings | parse_assignments(set)).resolve()
     shown = display(place.quiet)
     try:
         text = write_features(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -77,7 +77,7 @@ class RunRequest:
 
     stream: str
     method: str
-    plugins: Iterable[str] = ()
+    plugins: Sequence[str] = ()
     buffer: int | None = None
     seed: int = 0
     scale: Scale = "paper"
@@ -168,24 +168,6 @@ class RunRequest:
             config = config.model_copy(update={"identity": {**config.identity, "encoder": source}})
         sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
         return RunSpec(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
-
-
-Resolved = RunSpec
-"""The former name, as the command line still spells it."""
-
-
-def resolve(
-    stream: str,
-    method: str,
-    plugins: Iterable[str] = (),
-    *,
-    buffer: int | None = None,
-    seed: int = 0,
-    scale: Scale = "paper",
-    settings: Mapping[str, Any] | None = None,
-) -> RunSpec:
-    """Build the complete settings of a run, see `RunRequest`."""
-    return RunRequest(stream, method, plugins, buffer, seed, scale, settings or {}).resolve()
 
 
 def stored_config(settings: Mapping[str, Any]) -> Config:

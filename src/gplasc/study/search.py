@@ -41,7 +41,7 @@ _ERROR = "error"  # attribute of a trial whose run failed
 class Search:
     """What is searched, where, and for how long.
 
-    arguments: What `gplasc.runs.spec.resolve` is called with, without what is searched.
+    arguments: What `gplasc.runs.spec.RunRequest` is called with, without what is searched.
     space: Values of each setting.
     trials: Number of trials in all, those of earlier commands included.
     out: Folder of the study.
@@ -67,7 +67,7 @@ class Search:
 
 
 def on_validation(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `gplasc.runs.spec.resolve` that evaluate on a validation split.
+    """Return arguments of `gplasc.runs.spec.RunRequest` that evaluate on a validation split.
 
     Raises:
         UserError: If they ask for the test split.

@@ -42,7 +42,7 @@ def run_sweep(
     Args:
         words: Axes, see `parse_axes`.
         seeds: Seeds of every point; default: that of the arguments.
-        arguments: What `gplasc.runs.spec.resolve` is called with where the axes say nothing.
+        arguments: What `gplasc.runs.spec.RunRequest` is called with where the axes say nothing.
         fixed: Names that were given for all points, so that they cannot be axes as well.
         out: Folder of all runs.
         data_dir: Where data sets are.
