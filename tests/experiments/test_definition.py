@@ -13,7 +13,7 @@ from gplasc.streams.sources.synthetic import parse
 NAMES = [
     "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",
     "ablation-distillation", "ablation-task-number", "ablation-buffer", "ablation-range-loss", "sensitivity",
-    "ablation-plus", "forms", "overlap", "tsne", "time", "digits", "fashion", "ladder",
+    "ablation-plus", "overlap", "tsne", "time", "digits", "fashion", "ladder",
 ]  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 import itertools
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -110,13 +109,6 @@ def test_unconverged_run_says_so(
     assert not result.agrees
     assert json.loads((tmp_path / "toy.json").read_text())["agrees"] is False
     assert " no" in capsys.readouterr().out
-
-
-def test_a_missing_package_is_said_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr(toy, "train_task", None)
-    with pytest.raises(UserError, match=r"jinja2 needs the extra 'report': pip install 'gplasc\[report\]'"):
-        run_toy(tmp_path)
 
 
 def test_experiments_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,42 +36,6 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, te
     assert terms["position"].item() == pytest.approx(wanted[1], rel=1e-4)
 
 
-def test_past_rows_can_be_pulled_to_the_vertex_of_their_own_task(tiny, second_task, terms_of):
-    settings = {"model.features": "signed", "gplasc.lambda_range": 0.5, "gplasc.lambda_position": 2.0}
-    learner = second_task(tiny("co2l", ("gplasc",), **settings, **{"gplasc.pull_past": True}))
-    own, _, outs, _, terms = terms_of(learner)
-    y, past = own[0].y, own[0].y < 2
-    z = torch.nn.functional.normalize(outs[0].features, dim=1)
-    spread, distance = range_and_position(z[past], y[past], learner.plugins[0].criterion, 0)
-    assert terms["pull"].item() == pytest.approx(0.5 * spread + 2.0 * distance, rel=1e-4)
-    assert set(terms) == {"range", "position", "distill", "pull"}
-    without = second_task(tiny("co2l", ("gplasc",), **settings))
-    *_, plain = terms_of(without)
-    assert "pull" not in plain
-    reports = [one.plugins[0].criterion.report() for one in (learner, without)]
-    assert reports[0] == pytest.approx(reports[1]), "the report is about the current task"
-
-
-def test_terms_can_be_computed_on_centered_features(tiny, second_task, terms_of):
-    learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "relu", "gplasc.space": "centered"}))
-    own, _, outs, _, terms = terms_of(learner)
-    dim = outs[0].features.shape[1]
-    directions = torch.randn(4000, dim, generator=torch.Generator().manual_seed(0)).abs()
-    mean = torch.nn.functional.normalize(directions, dim=1).mean().item()
-    y, past = own[0].y, own[0].y < 2
-    z, before = (
-        torch.nn.functional.normalize(torch.nn.functional.normalize(out.features, dim=1) - mean, dim=1)
-        for out in (outs[0], learner.ctx.previous_outputs(own[0]))
-    )
-    criterion = learner.plugins[0].criterion
-    assert criterion.position_target == "scaled", "centered features have all directions"
-    held = (z - before)[past].square().sum(1).mean().item()
-    assert terms["distill"].item() == pytest.approx(held, rel=0.05)
-    wanted = range_and_position(z[~past], y[~past], criterion, 1)
-    assert terms["range"].item() == pytest.approx(wanted[0], rel=0.05, abs=1e-4)
-    assert terms["position"].item() == pytest.approx(wanted[1], rel=0.05)
-
-
 def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task, terms_of):
     learner = second_task(tiny("finetune", ("gplasc",)))
     _, more, _, _, terms = terms_of(learner)
@@ -110,7 +74,7 @@ def test_sharing_changes_nothing_beside_a_method_with_views_of_its_own(tiny, sec
 
 @pytest.mark.parametrize(
     ("name", "default", "other"),
-    [("share_views", False, True), ("pull_past", False, True), ("frame", "auto", "nonnegative")],
+    [("share_views", False, True)],
 )
 def test_a_younger_setting_is_not_written_at_its_default(tiny, name, default, other):
     """Runs that are older than it keep their ids."""
@@ -122,15 +86,10 @@ def test_a_younger_setting_is_not_written_at_its_default(tiny, name, default, ot
     assert changed.run_id != plain.run_id
 
 
-@pytest.mark.parametrize("frame", ["simplex", "orthonormal", "nonnegative"])
-def test_the_frame_can_be_chosen(tiny, frame, new_learner):
-    criterion = new_learner(tiny("co2l", ("gplasc",), **{"gplasc.frame": frame})).plugins[0].criterion
-    cosines = criterion.vertices @ criterion.vertices.T
-    count = len(cosines)
-    between = -1 / (count - 1) if frame == "simplex" else 0.0
-    wanted = torch.full((count, count), between).fill_diagonal_(1.0)
-    assert torch.allclose(cosines, wanted, atol=1e-5)
-    assert (criterion.vertices >= 0).all().item() == (frame == "nonnegative")
+def test_a_reading_that_is_gone_is_an_error_and_its_default_is_not(tiny, new_learner):
+    new_learner(tiny("co2l", ("gplasc",), **{"gplasc.space": "feature", "gplasc.range_reduction": "mean"}))
+    with pytest.raises(UserError, match=r"space='centered' was removed.*e46d05f"):
+        tiny("co2l", ("gplasc",), **{"gplasc.space": "centered"})
 
 
 def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_task, terms_of):
@@ -218,15 +177,12 @@ def test_every_form_learns(tiny, form, distillation, new_learner):
 
 
 @pytest.mark.parametrize("target", ["unit", "scaled"])
-@pytest.mark.parametrize("space", ["feature", "projection"])
-def test_targets_and_spaces(tiny, target, space, new_learner):
-    learner = new_learner(
-        tiny("supcon", ("gplasc",), **{"gplasc.position_target": target, "gplasc.space": space})
-    )
+def test_targets(tiny, target, new_learner):
+    learner = new_learner(tiny("supcon", ("gplasc",), **{"gplasc.position_target": target}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         learner.learn(learner.stream)
-    assert ("vertex_cosine" in learner.geometry[-1]) == (space == "feature")
+    assert "vertex_cosine" in learner.geometry[-1]
 
 
 @pytest.mark.parametrize(("features", "target"), [("relu", "unit"), ("signed", "scaled")])

@@ -69,7 +69,7 @@ def brightness(color: str) -> float:
     return sum(int(part) for part in color[4:-1].split(",")) / 3
 
 
-INK = "getComputedStyle(document.querySelector('figure > svg text[fill=\"var(--ink)\"]')).fill"
+INK = "getComputedStyle(document.querySelector('figure > svg text[style*=\"var(--ink)\"]')).fill"
 PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
@@ -111,7 +111,7 @@ def test_on_a_phone_in_the_dark(browser, address: str) -> None:
     # Text in figures can be read.
     size = page.evaluate(
         "() => { const t = document.querySelector('figure > svg text'); const s = t.ownerSVGElement;"
-        " return parseFloat(t.getAttribute('font-size')) * s.clientWidth / s.viewBox.baseVal.width; }"
+        " return parseFloat(getComputedStyle(t).fontSize) * s.clientWidth / s.viewBox.baseVal.width; }"
     )
     assert size > 9.5
     assert wrongs == []
@@ -134,8 +134,9 @@ def test_on_a_desk(browser, address: str) -> None:
     # A legend hides a line in all four figures it serves.
     button = page.query_selector("#accuracy-by-task .grid > .legend button")
     count = (
-        "Array.from(document.querySelectorAll('#accuracy-by-task .grid [data-series]'))"
-        ".filter(g => g.style.display !== 'none').length"
+        "Array.from(document.querySelectorAll('#accuracy-by-task .grid figure'), f => new Set(Array.from("
+        "f.querySelectorAll('[data-series]')).filter(g => g.style.display !== 'none').map(g => g.dataset.series)).size)"
+        ".reduce((a, b) => a + b)"
     )
     before = page.evaluate(count)
     button.focus()

@@ -1,60 +1,66 @@
 import math
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from gplasc.report import style
-from gplasc.report.chart import Chart, Guide, Series, legend, nice_ticks, share_legend
-from gplasc.report.drawing import MARKS, Drawing
+from gplasc.report.charts import Chart, Guide, Series, legend, share_legend
 from gplasc.report.heatmap import HeatMap
 
 KINDS = ("line", "stack", "interval")
 
 
-def chart(kind: str = "line", **more: object) -> Chart:
+def chart(title: str = "title", kind: str = "line") -> Chart:
     x = (1.0, 2.0, 3.0) if kind == "line" else ("a", "b $x$", "<c>")
     series = (
         Series("first", x, (1.0, math.nan, 3.0), low=(0.5, math.nan, None), high=(2.0, 2.0, 4.0)),
         Series("a <b> $c$", x[:2], (2.0, None), color=9, hollow=True),
     )
-    return Chart("title", "place", "value", series, "words", kind=kind, guides=(Guide(-5.0, "low"),), **more)  # type: ignore[arg-type]
+    return Chart(title, "place", "value", series, "words", kind=kind, guides=(Guide(-5.0, "low"),))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_page_and_file_show_the_same_and_no_markup(kind: str, tmp_path: Path) -> None:
-    inline = chart(kind).to_html()
+    inline = chart(kind=kind).to_html()
     assert "<b>" not in inline
     assert "a &lt;b&gt; $c$" in inline
     assert "var(--c0)" in inline
     assert "nan" not in inline
-    paths = chart(kind).write(tmp_path / kind)
+    paths = chart(kind=kind).write(tmp_path / kind)
     assert [path.suffix for path in paths] == [".svg", ".pdf"]
     text = paths[0].read_text(encoding="utf-8")
     assert "var(" not in text  # other programs than browsers read it
-    assert style.COLORS["c0"] in text
+    assert style.COLORS["c0"].lower() in text
     assert ">a &lt;b&gt; $c$</text>" in text  # the legend
     assert paths[1].read_bytes().startswith(b"%PDF")
-    assert text.count("<path") >= inline.split("<figcaption>")[0].count("<path") - 4
+    assert len(inline) < 30_000
 
 
-def marks(drawing: Drawing, series: str) -> list[tuple[float, float]]:
-    group = re.search(rf'<g data-series="{series}">(.*?)</g>', drawing.to_svg())
+def test_text_is_text_and_no_id_is_shared_with_another_chart() -> None:
+    first, second = (re.findall(r'id="([^"]*)"', chart(title).to_html()) for title in ("one", "two"))
+    assert first
+    assert not set(first) & set(second)
+    assert all(
+        f'="#{name}"' in chart("one").to_html() or f"url(#{name})" in chart("one").to_html() for name in first
+    )
+    assert ">place</text>" in chart().to_html()
+
+
+def marks(drawn: Chart, series: str) -> list[tuple[float, float]]:
+    group = re.search(rf'<g data-series="{series}">.*?<use (.*?)</g>', drawn.to_html())
     assert group is not None
-    return [
-        (float(x), float(y)) for x, y in re.findall(r"M([\d.]+) ([\d.]+)" + re.escape(MARKS[0]), group[1])
-    ]
+    return [(float(x), float(y)) for x, y in re.findall(r'x="([\d.]+)" y="([\d.]+)"', group[1])]
 
 
 def test_values_keep_their_order_and_proportion() -> None:
     values = (60.0, 80.0, 65.0)
     line = Chart("t", "x", "y", (Series("s", (1.0, 2.0, 4.0), values),), "")
-    (x1, y1), (x2, y2), (x3, y3) = marks(line.draw(), "s")
+    (x1, y1), (x2, y2), (x3, y3) = marks(line, "s")
     assert (y1 - y3) / (y1 - y2) == pytest.approx(5 / 20, abs=0.01)  # y runs downward
     assert (x3 - x1) / (x2 - x1) == pytest.approx(3, abs=0.02)
     logarithmic = Chart("t", "x", "y", (Series("s", (1.0, 10.0, 100.0), values),), "", log_x=True)
-    (x1, _), (x2, _), (x3, _) = marks(logarithmic.draw(), "s")
+    (x1, _), (x2, _), (x3, _) = marks(logarithmic, "s")
     assert x3 - x2 == pytest.approx(x2 - x1, abs=0.2)
 
 
@@ -64,28 +70,22 @@ def test_values_keep_their_order_and_proportion() -> None:
 def test_an_axis_of_accuracies_starts_where_the_data_is_and_says_so(
     values: tuple[float, float], start: str | None
 ) -> None:
-    svg = Chart("t", "x", "accuracy, percent", (Series("s", (1.0, 2.0), values),), "").draw().to_svg()
+    series = (Series("s", (1.0, 2.0), values),)
+    svg = Chart("t", "x", "accuracy, percent", series, "", zero_based=True).to_html()
+    assert "axis starts at" not in Chart("t", "x", "accuracy, percent", series, "").to_html()
     assert ("axis starts at" in svg) == (start is not None)
     if start is not None:
         assert f"accuracy, percent; axis starts at {start}<" in svg
-        assert f">{start}</text>" in svg
+        assert re.search(rf">{start}(\.0)?</text>", svg)
 
 
 def test_a_guide_is_inside_the_drawing() -> None:
-    drawing = chart().draw()
-    height = drawing.height
-    found = re.search(r'stroke="var\(--structure\)"[^>]*d="M[\d.]+ ([\d.]+)L', drawing.to_svg())
-    assert found is not None
-    assert 0 < float(found[1]) < height
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 100), (61.2, 63.9), (-0.31, 0.07), (0, 1e-6), (12345, 99999)])
-def test_ticks_are_round_and_inside(low: float, high: float) -> None:
-    ticks = nice_ticks(low, high)
-    assert 3 <= len(ticks) <= 11
-    assert low - 1e-9 <= ticks[0] < ticks[-1] <= high + 1e-9
-    steps = {round((b - a) / (ticks[1] - ticks[0]), 6) for a, b in pairwise(ticks)}
-    assert steps == {1.0}
+    svg = chart().to_html()
+    line = re.search(r'd="M[\d.]+ ([\d.]+)L[^"]*"[^>]*stroke:var\(--structure\)', svg)
+    height = re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)" role="img"', svg)
+    assert line is not None
+    assert height is not None
+    assert 0 < float(line[1]) < float(height[1])
 
 
 def test_numbers_of_a_chart_as_a_table() -> None:

@@ -1,13 +1,11 @@
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gplasc.errors import UserError
 from gplasc.report import style
 from gplasc.report.sphere import (
     Array,
@@ -139,12 +137,3 @@ def test_page_is_self_contained_and_escapes_text() -> None:
     assert page.count("<canvas") == 2
     assert 'src="http' not in page
     assert len(page) < 60_000
-
-
-@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
-def test_missing_drawing_package_is_named_with_its_extra(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(UserError, match=r"pip install 'gplasc\[report\]'"):
-        style.require("matplotlib", "jinja2")

@@ -10,7 +10,6 @@ from gplasc.paper.definition import PlannedRun, load_experiment, plan_runs
 from gplasc.paper.summary import Entry, scale_statement, summarize_runs
 from gplasc.paper.tables import save_tables, stream_tables
 from gplasc.paper.views import find_view
-from gplasc.report.style import require
 from gplasc.runs.restore import Restored, restore
 from gplasc.runs.spec import identify_all
 from gplasc.settings.types import Scale
@@ -101,8 +100,6 @@ def reproduce(
     runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     statement = scale_statement(scale, runs)
     view = find_view(experiment.view)
-    if view.draws:
-        require("matplotlib")
     executor = executor or engine.open(scale, single=experiment.single)
     if overview is not None:
         overview.say(f"{name}: {experiment.title}\n{statement}")

@@ -273,7 +273,6 @@ def run_theory(
         UserError: If matplotlib is missing.
     """
     out = Path(out)
-    style.require("matplotlib")
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     findings: list[Finding] = []

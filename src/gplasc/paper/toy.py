@@ -269,7 +269,6 @@ def run_toy(out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int
         UserError: If matplotlib or jinja2 is missing.
     """
     out = Path(out)
-    style.require("matplotlib", "jinja2")
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     region = geometry.region(_NUM_TASKS, _NUM_CLASSES, _MARGIN)

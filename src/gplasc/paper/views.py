@@ -33,11 +33,6 @@ class View:
     def __init__(self, figure: figures.Draw | None = None) -> None:
         self._figure = figure
 
-    @property
-    def draws(self) -> bool:
-        """Whether there are figures, so that a missing drawing library is found before the runs are computed."""
-        return self._figure is not None
-
     def remarks(self) -> list[str]:
         """Return what was found out while measuring and belongs below the table."""
         return []
@@ -92,8 +87,6 @@ class _Time(View):
 
 class _TaskOverlaps(View):
     """Overlap of the tasks' feature densities: mean and largest over pairs, and the pairs the experiment names."""
-
-    draws = True
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], TaskOverlap] = {}
@@ -175,8 +168,6 @@ def pairs_of(found: TaskOverlap) -> Tensor:
 
 class _Embeddings(View):
     """One class of each task: t-SNE of the first seed, silhouettes of all."""
-
-    draws = True
 
     def __init__(self) -> None:
         self._chosen: dict[str, tuple[Tensor, Tensor, tuple[str, ...]]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -17,7 +16,7 @@ from gplasc.criterion.regions import Frame
 from gplasc.criterion.terms import gather
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
-from gplasc.losses import supcon, unit_rows
+from gplasc.losses import supcon
 from gplasc.models import Network, Outputs
 from gplasc.settings.types import Settings
 
@@ -29,6 +28,8 @@ _FIRST_TASKS = 8  # regions that are prepared at first if nobody announced the n
 class GPLASCSettings(Settings):
     """Settings of the plug-in; the defaults are the paper's where it has them."""
 
+    RETIRED: ClassVar[Mapping[str, Any]] = {"range_reduction": "mean", "space": "feature"}
+
     expected_tasks: int | Literal["known", "unknown"] = Field(
         "known",
         description="regions prepared: as many as the stream has tasks, an over-estimate, or 100 if unknown; if nobody "
@@ -39,30 +40,12 @@ class GPLASCSettings(Settings):
     lambda_position: float = Field(1.0, ge=0)
     lambda_distill: float = Field(1.0, ge=0)
     range_form: Literal["hinge", "softplus", "leaky_relu", "squared_hinge"] = "hinge"
-    range_reduction: Literal["mean"] = "mean"
     position_target: Literal["auto", "unit", "scaled"] = Field(
         "auto",
         description="auto: scaled where the features are signed, unit where they are pooled ReLU outputs",
     )
-    frame: Frame = Field(
-        "auto",
-        description="directions of the tasks; auto: a simplex, and where nobody announced the tasks a frame that can "
-        "be extended",
-        exclude_if="auto".__eq__,  # not written at its default: see share_views
-    )
-    pull_past: bool = Field(
-        False,
-        description="compute range and position of past tasks too: remembered rows are pulled to the vertex of their "
-        "own task",
-        exclude_if=operator.not_,
-    )
     distillation: str = Field("mse", description="mse, ird, projector, none, or a sum such as mse:1+ird:0.5")
-    space: Literal["feature", "centered", "projection"] = Field(
-        "feature",
-        description="where the terms are computed; centered: unit features minus the mean of all non-negative unit "
-        "vectors, so that pooled ReLU outputs point in all directions",
-    )
-    memory_rows: Literal["auto", "batch", "minibatch"] = Field(
+    memory_rows: Literal["auto", "minibatch"] = Field(
         "auto",
         description="past samples to hold in place: those the method forwards, or a minibatch of our own",
     )
@@ -137,22 +120,18 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     @property
     def heads(self) -> frozenset[Head]:
         """The projection head, if a term is computed on projections."""
-        wanted = self.settings.lambda_contrast > 0 or self.settings.space == "projection"
-        return frozenset({"projection"} if wanted else ())
+        return frozenset({"projection"} if self.settings.lambda_contrast > 0 else ())
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
         settings = self.settings
-        signed = ctx.config.model.features == "signed" or ctx.images.features or settings.space != "feature"
+        signed = ctx.config.model.features == "signed" or ctx.images.features
         num_tasks = self._num_tasks(ctx)
         target = settings.position_target
-        frame = settings.frame
-        if frame == "auto":
-            extended: Frame = "orthonormal" if signed else "nonnegative"
-            frame = extended if self._open_ended(ctx) else "simplex"
+        extended: Frame = "orthonormal" if signed else "nonnegative"
         self.criterion = (_SignedGPLASC if signed else GPLASC)(
             num_tasks,
-            ctx.config.model.projection_dim if settings.space == "projection" else network.feature_dim,
+            network.feature_dim,
             margin=settings.margin,
             lambda_range=settings.lambda_range,
             lambda_position=settings.lambda_position,
@@ -160,7 +139,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             position_target=("scaled" if signed else "unit") if target == "auto" else target,
             range_form=settings.range_form,
             distillation=parse_distillation(settings.distillation),
-            frame=frame,
+            frame=extended if self._open_ended(ctx) else "simplex",
             limit_gradient=False,
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
@@ -210,17 +189,14 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         shaped = views or list(zip(own, outs, strict=True))
         region = self._region(ctx)
         placed = [part.current if region is not None else part.current[:0] for part, _ in shaped]
-        # First, because a report is about the last call of the criterion: that of the current task.
-        pulled = self._pulled([*own, *mine], [*outs, *my_outs], ctx)
         terms: dict[str, Tensor] = self.criterion(
-            gather([self._space(out)[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
+            gather([out.features[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
             gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),
             region or 0,
             num_classes=len(ctx.task.classes) if region is not None else None,
             **self._held([*own, *mine], [*outs, *my_outs], ctx),
         )
         terms = {name: term for name, term in terms.items() if getattr(self.settings, f"lambda_{name}") > 0}
-        terms |= pulled
         if self.settings.lambda_contrast > 0:
             contrasted = [(out.projection, part.y) for part, out in views]
             if self._shares_views(ctx):
@@ -232,31 +208,15 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
                 terms["contrast"] = self.settings.lambda_contrast * term
         return terms
 
-    def _pulled(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
-        """Return the sum of range and position of remembered rows, a mean over the past tasks that have rows."""
-        pairs = [(part, out) for part, out in zip(parts, outs, strict=True) if len(part.past)]
-        if not self.settings.pull_past or not pairs:
-            return {}
-        features = gather([self._space(out)[part.past] for part, out in pairs])
-        labels = gather([part.y[part.past] for part, _ in pairs])
-        counts = [count for count in ctx.classes_per_task if count]
-        tasks = torch.bucketize(labels, torch.tensor(counts, device=labels.device).cumsum(0), right=True)
-        sums = []
-        for task in tasks[tasks < self.criterion.num_tasks].unique().tolist():
-            rows = tasks == task
-            terms = self.criterion(features[rows], labels[rows], task, num_classes=counts[task])
-            sums.append(terms["range"] + terms["position"])
-        return {"pull": torch.stack(sums).mean()} if sums else {}
-
     def _held(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
         """Return past rows as they are now and as the previous model had them; nothing if there are none."""
         pairs = [(part, out) for part, out in zip(parts, outs, strict=True) if len(part.past)]
         if ctx.previous is None or not self.needs_previous or not pairs:
             return {}
         return {
-            "past_features": gather([self._space(out)[part.past] for part, out in pairs]),
+            "past_features": gather([out.features[part.past] for part, out in pairs]),
             "previous_features": gather(
-                [self._space(ctx.previous_outputs(part))[part.past] for part, _ in pairs]
+                [ctx.previous_outputs(part).features[part.past] for part, _ in pairs]
             ),
         }
 
@@ -265,8 +225,6 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         region = self._region(ctx)
         if region is None or not ctx.method.trains:
             return {}
-        if self.settings.space != "feature":
-            return {"last_step": self.criterion.report()}
         return {
             "region": self.criterion.region(region),
             "vertices": self.criterion.vertices.cpu(),
@@ -315,16 +273,3 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         wanted = self.settings.memory_rows
         asked = wanted == "minibatch" or (wanted == "auto" and not ctx.method.forwards_memory)
         return asked and ctx.previous is not None and len(ctx.memory) > 0
-
-    def _space(self, out: Outputs) -> Tensor:
-        if self.settings.space == "projection":
-            return out.projection
-        return _centered(out.features) if self.settings.space == "centered" else out.features
-
-
-def _centered(features: Tensor) -> Tensor:
-    """Return unit features (N, D) minus the mean of the unit vectors without negative entries.
-
-    That mean has the entries sqrt(2 / (pi D)), for large D.
-    """
-    return unit_rows(features) - math.sqrt(2 / (math.pi * features.shape[1]))

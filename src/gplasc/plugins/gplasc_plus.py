@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -18,19 +19,21 @@ from gplasc.plugins.gplasc import GPLASCPlugin, GPLASCSettings
 class GPLASCPlusSettings(GPLASCSettings):
     """Settings of the plug-in: those of GPLASC with range, position and its own SupCon off, and the assignment."""
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"prototypes": "places", "prototype_weight": "evidence"}
+
     lambda_range: float = Field(0.0, ge=0)
     lambda_position: float = Field(0.0, ge=0)
     lambda_contrast: float = Field(
         0.0, ge=0, description="of SupCon beside a method that has no contrastive term"
     )
-    places: Literal["class", "task", "trained"] = Field(
+    prototypes: Literal["class", "task", "trained"] = Field(
         "class",
         description="what is assigned: a class to its place inside the task's region, or a task to its vertex; "
         "trained: a class to a place that is trained like a weight (a control: nothing is prepared)",
     )
     lambda_assign: float = Field(1.0, ge=0, description="weight of the cross-entropy against the places")
     assign_temperature: float = Field(0.05, gt=0)
-    evidence: float = Field(
+    prototype_weight: float = Field(
         1.0,
         ge=0,
         description="weight, at prediction, of the log-probability of a place; 0 leaves the predictor alone",
@@ -50,9 +53,9 @@ class GPLASCPlus(GPLASCPlugin):
     DEVIATIONS = (
         "not in the paper: range and position are replaced by a cross-entropy against fixed places, in which the "
         "remembered samples take part; both can be switched on beside it",
-        "places='class': the classes of a task have fixed places too, where the optimum of the theorem puts them; the "
-        "paper prepares the centers of the tasks alone",
-        "evidence: at prediction the log-probability of a class's place is added to the score of the method's "
+        "prototypes='class': the classes of a task have fixed places too, where the optimum of the theorem puts them; "
+        "the paper prepares the centers of the tasks alone",
+        "prototype_weight: at prediction the log-probability of a class's place is added to the score of the method's "
         "predictor; the paper predicts with the predictor alone",
     )
     settings: GPLASCPlusSettings
@@ -63,14 +66,14 @@ class GPLASCPlus(GPLASCPlugin):
         self._orientation = int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"]))
         self._inside: dict[tuple[int, int], Tensor] = {}
         self._prepared: tuple[tuple[int, ...], Tensor, Tensor] | None = None
-        if self.settings.places == "trained":
+        if self.settings.prototypes == "trained":
             generator = ctx.random["weights.places"]
             modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
         return modules
 
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Add trained places of classes that were not announced."""
-        if self.settings.places == "trained":
+        if self.settings.prototypes == "trained":
             _trained(ctx).grow(num_classes, generator=ctx.random["weights.growth"])
 
     def loss(
@@ -80,7 +83,7 @@ class GPLASCPlus(GPLASCPlugin):
         terms = super().loss(own, outs, mine, my_outs, ctx)
         if self.settings.lambda_assign > 0:
             places, place_of = self._places(ctx)
-            rows = torch.cat([self._space(out) for out in (*outs, *my_outs)])
+            rows = torch.cat([out.features for out in (*outs, *my_outs)])
             labels = torch.cat([part.y for part in (*own, *mine)])
             terms["assign"] = self.settings.lambda_assign * assignment_loss(
                 rows, place_of[labels], places, temperature=self.settings.assign_temperature
@@ -89,11 +92,11 @@ class GPLASCPlus(GPLASCPlugin):
 
     def refine(self, predictor: nn.Module, ctx: Context) -> nn.Module:
         """Return the method's predictor with the evidence of the places added to its scores."""
-        if self.settings.evidence == 0 or self.settings.space != "feature":
+        if self.settings.prototype_weight == 0:
             return predictor
         places, place_of = self._places(ctx)
         used = places[: int(place_of.max()) + 1].detach() / self.settings.assign_temperature
-        return PlaceEvidence(predictor, used, place_of, self.settings.evidence)
+        return PlaceEvidence(predictor, used, place_of, self.settings.prototype_weight)
 
     def _places(self, ctx: Context) -> tuple[Tensor, Tensor]:
         """Return all places, (P, D), and the index of the place of each class seen, (C,)."""
@@ -102,14 +105,14 @@ class GPLASCPlus(GPLASCPlugin):
         if self._prepared is None or self._prepared[0] != key:
             self._prepared = (key, *self._prepare(counts))  # once a task, not at each step
         _, places, place_of = self._prepared
-        if self.settings.places == "trained":
+        if self.settings.prototypes == "trained":
             places = unit_rows(_trained(ctx).weight[: len(place_of)])
         return places, place_of
 
     def _prepare(self, counts: list[int]) -> tuple[Tensor, Tensor]:
         """Return the fixed places for tasks with these numbers of classes, and the index of that of each class."""
         vertices = self.criterion.vertices
-        if self.settings.places == "task":
+        if self.settings.prototypes == "task":
             tasks = torch.arange(len(counts)) % len(vertices)
             return vertices, tasks.repeat_interleave(torch.tensor(counts)).to(vertices.device)
         for task, count in enumerate(counts):

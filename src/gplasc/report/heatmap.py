@@ -7,10 +7,11 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from gplasc._io.table import html_text
-from gplasc.report.drawing import Drawing
+from gplasc._io.table import html_text, printable
+from gplasc.report import style
 
 Grid = tuple[tuple[float | None, ...], ...]
+_SHADES = ("#D38658", "#FFFFFF", "#5E9EC9")  # --cool and --heat of the page at 72 %
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,32 @@ class HeatMap:
 
     def write(self, stem: Path) -> list[Path]:
         """Write SVG and PDF files and return their paths."""
-        wide, high = 16.0 + 7.5 * (self.digits + 3), 22.0
-        left = 14 + 6.8 * max(len(text) for text in (*self.rows, self.corner))
-        drawing = Drawing(max(left + wide * len(self.columns) + 8, 8 + 7.6 * len(self.title)))
-        drawing.height = 50 + high * len(self.rows)
-        drawing.text(8, 16, self.title, size=13)
-        drawing.text(left - 8, 37, self.corner, anchor="end", color="soft")
-        for column, name in enumerate(self.columns):
-            drawing.text(left + wide * (column + 0.5), 37, name, anchor="middle", color="soft")
-        for number, (name, row) in enumerate(zip(self.rows, self.cells(), strict=True)):
-            y = 44 + high * number
-            drawing.text(left - 8, y + 15, name, anchor="end", color="soft")
-            for column, (text, shade) in enumerate(row):
-                x = left + wide * column
-                drawing.area(x, y, wide - 2, high - 2, "cool" if shade < 0 else "heat", 0.72 * abs(shade))
-                drawing.text(x + wide / 2 - 1, y + 15, text, anchor="middle")
-        return drawing.write(stem, self.title)
+        with style.paper_style({"text.parse_math": False}):
+            from matplotlib.colors import LinearSegmentedColormap
+            from matplotlib.figure import Figure
+
+            cells = self.cells()
+            figure = Figure(
+                (0.5 * len(self.columns) + 1.2, 0.24 * len(self.rows) + 0.6), layout="constrained"
+            )
+            axes = figure.subplots()
+            shades = LinearSegmentedColormap.from_list("", _SHADES)
+            axes.pcolormesh(
+                [[shade for _, shade in row] for row in cells],
+                cmap=shades,
+                vmin=-1,
+                vmax=1,
+                edgecolors="white",
+            )
+            for y, row in enumerate(cells):
+                for x, (text, _) in enumerate(row):
+                    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center")
+            axes.set_xticks([x + 0.5 for x in range(len(self.columns))], map(printable, self.columns))
+            axes.set_yticks([y + 0.5 for y in range(len(self.rows))], map(printable, self.rows))
+            axes.tick_params(length=0, labeltop=True, labelbottom=False)
+            axes.set(title=printable(self.title), ylabel=self.corner)
+            axes.grid(visible=False)
+            axes.invert_yaxis()
+            for spine in axes.spines.values():
+                spine.set_visible(False)
+            return style.save_figure(figure, stem, (".svg", ".pdf"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from gplasc.report.chart import Series
+from gplasc.report.charts import Series
 from gplasc.report.groups import Group, Panel
 from gplasc.report.section import Block, Section, Subsection
 from gplasc.report.wording import known

@@ -12,7 +12,6 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report import style
 from gplasc.report.findings import find_findings, headline
 from gplasc.report.groups import load_runs, make_panels
 from gplasc.report.render import render
@@ -50,7 +49,6 @@ def build_report(
         raise UserError(
             f"{path} is a folder; give the name of the page to write, for example {path / 'report.html'}"
         )
-    style.require("jinja2")
     panels = make_panels(records)
     sections = build_sections(panels) if panels else []
     if len(panels) == 1:  # the top of the page names it

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import gplasc
 from gplasc._io.table import Table, html_text, printable
-from gplasc.report import style
-from gplasc.report.chart import Chart, legend, share_legend
+from gplasc.report.charts import Chart, legend, share_legend
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.section import Block, Section
 
@@ -48,7 +47,6 @@ def render(
     Raises:
         UserError: If jinja2 is missing.
     """
-    style.require("jinja2")
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

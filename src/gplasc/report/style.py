@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gplasc._io.files import atomic_path
-from gplasc.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,16 +20,19 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
+SOFT = "#59636E"
 FAINT = "#9AA3AD"
+RULE = "#DFE3E8"
 PAPER = "#FFFFFF"
 COLORS = {f"c{i}": value for i, value in enumerate(PALETTE)} | {
-    "ink": INK, "soft": "#59636E", "rule": "#DFE3E8", "card": PAPER, "structure": STRUCTURE,
-    "heat": "#1F77B4", "cool": "#C2571A",
+    "ink": INK, "soft": SOFT, "rule": RULE, "card": PAPER, "structure": STRUCTURE,
 }  # fmt: skip
 """What the names of colors mean in files; in the page they are variables of its style sheet."""
 
+NO_METADATA = {"Date": None, "Creator": None}
+"""For `savefig`: the date would make equal figures differ."""
 
-_NAMES = {value: name for name, value in COLORS.items()}
+_NAMES = {value.lower(): name for name, value in COLORS.items()}
 
 
 def in_page(value: str) -> str:
@@ -39,12 +41,7 @@ def in_page(value: str) -> str:
     >>> in_page(STRUCTURE), in_page("#123456")
     ('var(--structure)', '#123456')
     """
-    return f"var(--{_NAMES[value]})" if value in _NAMES else value
-
-
-def color_name(index: int) -> str:
-    """The name in `COLORS` of `color(index)`."""
-    return f"c{index % len(PALETTE)}"
+    return f"var(--{_NAMES[value.lower()]})" if value.lower() in _NAMES else value
 
 
 def color(index: int) -> str:
@@ -54,39 +51,12 @@ def color(index: int) -> str:
 
 def marker(index: int) -> str:
     """The matplotlib marker that goes with `color(index)`; where the colors repeat, the markers do not."""
-    return MARKERS[marker_number(index)]
-
-
-def marker_number(index: int) -> int:
-    """The place in the list of markers that goes with `color(index)`.
-
-    >>> marker_number(1), marker_number(9)
-    (1, 4)
-    """
-    return (index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)
-
-
-def _missing(name: str) -> UserError:
-    """The error for a figure that cannot be drawn because the package `name` is not installed."""
-    return UserError(f"drawing with {name} needs the extra 'report': pip install 'gplasc[report]'")
-
-
-def require(*names: str) -> None:
-    """Raise UserError now, before any work is done, when one of the drawing packages `names` is missing."""
-    for name in names:
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise _missing(name) from error
+    return MARKERS[(index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)]
 
 
 @contextmanager
-def paper_style() -> Iterator[None]:
-    """Inside this block matplotlib draws in the project's style, without a display.
-
-    Raises UserError when matplotlib is missing.
-    """
-    require("matplotlib")
+def paper_style(more: Mapping[Any, Any] | None = None) -> Iterator[None]:
+    """Inside this block matplotlib draws in the project's style, without a display; `more` are further settings."""
     import matplotlib
     from cycler import cycler
 
@@ -113,7 +83,7 @@ def paper_style() -> Iterator[None]:
         "lines.linewidth": 1.2,
         "mathtext.fontset": "dejavusans",
         "savefig.dpi": 200,
-        "svg.fonttype": "path",
+        "svg.fonttype": "none",
         "svg.hashsalt": "gplasc",  # equal data give equal bytes
         "text.color": INK,
         "xtick.color": INK,
@@ -121,7 +91,7 @@ def paper_style() -> Iterator[None]:
         "ytick.color": INK,
         "ytick.labelsize": 7.5,
     }
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context({**settings, **(more or {})}):
         yield
 
 
@@ -129,12 +99,21 @@ def save_figure(figure: Figure, stem: Path, suffixes: tuple[str, ...] = (".png",
     """Write `figure` once per suffix beside each other (whole files only) and return the paths."""
     paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
     for path in paths:
-        # The date would make equal figures differ.
         extra: dict[str, Any] = {}
         if path.suffix == ".svg":
-            extra["metadata"] = {"Date": None}
+            extra["metadata"] = NO_METADATA
         elif path.suffix == ".png":
             extra["pil_kwargs"] = {"optimize": True}
         with atomic_path(path) as temporary:
             figure.savefig(temporary, bbox_inches="tight", pad_inches=0.04, **extra)
     return paths
+
+
+def add_note(figure: Figure, note: str) -> None:
+    """Write a note below the figure, such as the scale of its numbers: a picture travels without its text."""
+    import matplotlib
+
+    if note:
+        size = 0.82 * float(matplotlib.rcParams["font.size"])
+        width = max(40, int(136 * figure.get_figwidth() / size))
+        figure.supxlabel("\n".join(textwrap.wrap(note, width)), fontsize=size, x=0.01, ha="left")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gplasc._io.table import Marked
-from gplasc.report.chart import Series
+from gplasc.report.charts import Series
 from gplasc.results.statistics import Difference, Spread
 
 SEEDS = 5

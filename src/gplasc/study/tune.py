@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
-from gplasc.report.style import require
 from gplasc.runs.spec import RunRequest
 from gplasc.study.search import Search, finished, on_validation, run_search
 from gplasc.study.search_plot import plot_study
@@ -33,7 +32,6 @@ def tune(search: Search, workers: int = 1) -> list[Path]:
         UserError: If something is not allowed, or no trial was completed.
         Interrupted: If a signal asked to stop.
     """
-    require("matplotlib")
     if not search.space:
         raise UserError(
             "the paper searched no setting of this method; give some with --space NAME=VALUE,VALUE"

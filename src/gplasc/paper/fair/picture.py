@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gplasc._io.files import write_atomic
 from gplasc.paper.fair.summary import FairSummary, RowResult
-from gplasc.report.chart import Chart, Guide, Series
+from gplasc.report.charts import Chart, Guide, Series, write_charts
 
 
 def gains_chart(summaries: Sequence[FairSummary]) -> Chart:
@@ -56,7 +55,7 @@ def write_gains(path: Path, summaries: Sequence[FairSummary]) -> list[Path]:
     chart = gains_chart(summaries)
     if not chart.drawable:
         return []
-    return [write_atomic(path, chart.draw_with_title().to_svg(chart.summary, inline=False))]
+    return write_charts([chart], path.with_suffix(""), (".svg",), columns=1)
 
 
 def _name(row: RowResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.chart import Chart
+from gplasc.report.charts import Chart
 from gplasc.report.groups import Group, Panel, finite
 from gplasc.report.heatmap import Grid, HeatMap
 from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, panel_section, say_limit
@@ -57,7 +57,10 @@ def _charts(panel: Panel) -> list[Chart]:
             lines = tuple(group_line(g, points(g, scenario), styles) for g in drawn_groups(panel, LINES))
             words = f"{last} the last task: {say_ends(lines)}."
             name_of = f"{name}-{file_name(scenario)}"
-            charts.append(Chart(f"{what}, {title}", label, "accuracy, percent", lines, words, name=name_of))
+            heading = f"{what}, {title}"
+            charts.append(
+                Chart(heading, label, "accuracy, percent", lines, words, zero_based=True, name=name_of)
+            )
     return charts
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.chart import Chart
+from gplasc.report.charts import Chart
 from gplasc.report.groups import Group, Panel, show_value, varying_settings
 from gplasc.report.lines import spread_series
 from gplasc.report.section import Block, Section, Subsection
@@ -98,5 +98,6 @@ def _effect_chart(
         tuple(lines),
         cut_words("; ".join(words) + "."),
         log_x=wide,
+        zero_based=True,
         name=f"effect-{file_name(name)}-{file_name(scenario)}",
     )

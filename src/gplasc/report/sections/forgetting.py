@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.chart import Chart, Guide
+from gplasc.report.charts import Chart, Guide
 from gplasc.report.groups import Panel
 from gplasc.report.lines import ROWS, drawn_groups, panel_section, spread_series
 from gplasc.report.section import Block, Section

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from gplasc.report import style
-from gplasc.report.chart import Chart, Guide
+from gplasc.report.charts import Chart, Guide
 from gplasc.report.groups import Panel, finite
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.lines import LINES, drawn_groups, group_line, line_styles, panel_section, say_limit

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.chart import Chart, Guide, Series
+from gplasc.report.charts import Chart, Guide, Series
 from gplasc.report.groups import Panel, finite, show_value
 from gplasc.report.lines import ROWS, panel_section, rank
 from gplasc.report.section import Block, Section

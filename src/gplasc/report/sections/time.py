@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gplasc._io.table import Marked, Table
-from gplasc.report.chart import Chart, Series
+from gplasc.report.charts import Chart, Series
 from gplasc.report.groups import Group, Panel, phase_seconds
 from gplasc.report.lines import ROWS, drawn_groups, panel_section
 from gplasc.report.section import Block, Section
