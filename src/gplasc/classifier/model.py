@@ -23,7 +23,8 @@ from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
 from gplasc.random import Generators
-from gplasc.runs.build import assemble, configured_encoder, image_format
+from gplasc.runs.build import assemble
+from gplasc.runs.encoder import configured_encoder, image_format
 from gplasc.runs.features import FeatureExtractor
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task

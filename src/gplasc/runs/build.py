@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import nn
 
-from gplasc.errors import UserError
 from gplasc.learning import Callback, Component, Head, ImageFormat, Learner, Method, Plugin
 from gplasc.learning.distributed import Processes
 from gplasc.methods import find_method
@@ -15,16 +14,14 @@ from gplasc.models import (
     Encoder,
     FeatureAdapter,
     FixedFeatures,
-    ForeignEncoder,
     LinearClassifier,
     Network,
     ProjectionHead,
-    build_encoder,
-    load_encoder,
 )
 from gplasc.plugins import find_plugin
 from gplasc.random import Generators
-from gplasc.settings.types import OBJECT, Config
+from gplasc.runs.encoder import configured_encoder, image_format
+from gplasc.settings.types import Config
 from gplasc.streams import Stream
 
 
@@ -107,7 +104,7 @@ def assemble(
     return Learner(
         method,
         plugins,
-        build_network(config, encoder, heads, num_classes),
+        _build_network(config, encoder, heads, num_classes),
         settings=config,
         images=images,
         device=device,
@@ -119,45 +116,7 @@ def assemble(
     )
 
 
-def image_format(
-    shape: tuple[int, int, int], mean: tuple[float, ...], std: tuple[float, ...], encoder: Encoder
-) -> ImageFormat:
-    """Return the format of images for an encoder: one that normalizes itself gets images scaled to 0..1."""
-    if isinstance(encoder, ForeignEncoder):
-        encoder.check_size(shape[-1])
-    if encoder.normalizes:
-        return ImageFormat(shape, (0.0,) * shape[0], (1.0,) * shape[0])
-    return ImageFormat(shape, mean, std)
-
-
-def configured_encoder(config: Config, channels: int) -> Encoder:
-    """Build the encoder that the settings name, frozen if they say so.
-
-    Raises:
-        UserError: If it was passed as an object and cannot be built again.
-    """
-    model = config.model
-    if model.encoder.startswith(OBJECT):
-        raise UserError(
-            f"the encoder was passed as an object ({model.encoder.removeprefix(OBJECT)}); pass it again as encoder="
-        )
-    if ":" in model.encoder:
-        encoder = load_encoder(model.encoder)
-    else:
-        encoder = build_encoder(
-            model.encoder,
-            in_channels=channels,
-            width=model.width,
-            features=model.features,
-            generator=Generators(config.seed)["weights.encoder"],
-            initialization=model.initialization,
-        )
-    if model.encoder_lr == 0:
-        encoder.freeze()
-    return encoder
-
-
-def build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
+def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
     projection: nn.Module | None = None

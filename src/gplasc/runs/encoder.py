@@ -1,4 +1,4 @@
-"""What a user may give as an encoder, and how a run is identified by it."""
+"""The encoder of a run: what a user may give as one, how it identifies a run, and how it is built."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ from typing import Any
 from torch import nn
 
 from gplasc.errors import UserError
+from gplasc.learning import ImageFormat
 from gplasc.learning.digest import digest
-from gplasc.models import ENCODERS, Encoder, EncoderBuilder, ForeignEncoder, as_encoder, load_encoder
+from gplasc.models import (
+    ENCODERS,
+    Encoder,
+    EncoderBuilder,
+    ForeignEncoder,
+    as_encoder,
+    build_encoder,
+    load_encoder,
+)
+from gplasc.random import Generators
 from gplasc.settings.components import reference_digest
 from gplasc.settings.parse import nearest
-from gplasc.settings.types import OBJECT
+from gplasc.settings.types import OBJECT, Config
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,52 @@ def encoder_identity(name: str) -> str:
         f"there is no encoder '{name}'; {nearest(name, ENCODERS)} "
         "(your own: FILE.py:function or package.module:function)"
     )
+
+
+def image_format(
+    shape: tuple[int, int, int], mean: tuple[float, ...], std: tuple[float, ...], encoder: Encoder
+) -> ImageFormat:
+    """Return the format of images for an encoder: one that normalizes itself gets images scaled to 0..1."""
+    if isinstance(encoder, ForeignEncoder):
+        encoder.check_size(shape[-1])
+    if encoder.normalizes:
+        return ImageFormat(shape, (0.0,) * shape[0], (1.0,) * shape[0])
+    return ImageFormat(shape, mean, std)
+
+
+def configured_encoder(config: Config, channels: int) -> Encoder:
+    """Build the encoder that the settings name, frozen if they say so.
+
+    Raises:
+        UserError: If it was passed as an object and cannot be built again.
+    """
+    model = config.model
+    if model.encoder.startswith(OBJECT):
+        raise UserError(
+            f"the encoder was passed as an object ({model.encoder.removeprefix(OBJECT)}); pass it again as encoder="
+        )
+    if ":" in model.encoder:
+        encoder = load_encoder(model.encoder)
+    else:
+        encoder = build_encoder(
+            model.encoder,
+            in_channels=channels,
+            width=model.width,
+            features=model.features,
+            generator=Generators(config.seed)["weights.encoder"],
+            initialization=model.initialization,
+        )
+    if model.encoder_lr == 0:
+        encoder.freeze()
+    return encoder
+
+
+def own_encoder(config: Config) -> Encoder | None:
+    """Build the encoder that the settings name by file or package; None for a built-in one.
+
+    A built-in encoder depends on the channels of the images; one of the user's own may decide their size.
+    """
+    return configured_encoder(config, 3) if ":" in config.model.encoder else None
 
 
 def _normalization(encoder: Encoder) -> str:

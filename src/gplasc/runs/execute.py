@@ -100,7 +100,7 @@ def execute(
             if (record := read_record(folder)) is not None:  # another process has just finished it
                 processes.from_first(None)
                 return Result(record, folder)
-            for note in begin(folder, config):
+            for note in begin(folder, config, note_unfinished=workspace.note_unfinished):
                 display.say(note)
             stream, encoder = open_learned_stream(
                 spec,

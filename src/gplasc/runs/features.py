@@ -17,7 +17,7 @@ from gplasc.errors import UserError
 from gplasc.learning.context import new_augmentations
 from gplasc.learning.digest import digest
 from gplasc.models import Encoder
-from gplasc.runs.build import image_format
+from gplasc.runs.encoder import image_format
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, fingerprint
 from gplasc.streams.locate import cache_folder

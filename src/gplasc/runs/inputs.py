@@ -7,7 +7,7 @@ from pathlib import Path
 from gplasc._io.display import Display
 from gplasc._io.display import display as open_display
 from gplasc.models import Encoder
-from gplasc.runs.build import configured_encoder
+from gplasc.runs.encoder import configured_encoder, own_encoder
 from gplasc.runs.features import FeatureExtractor, extract_features, feature_stream
 from gplasc.runs.spec import RunSpec
 from gplasc.settings.types import Config
@@ -36,8 +36,7 @@ def open_learned_stream(
         display: Where to show the progress.
     """
     config = spec.config
-    if encoder is None and ":" in config.model.encoder:
-        encoder = configured_encoder(config, 3)
+    encoder = encoder or own_encoder(config)
     size = None if encoder is None else encoder.image_size
     stream = stream or open_configured_stream(spec, data_dir, image_size=size)
     if config.model.encoder_lr > 0 or stream.features:
@@ -69,7 +68,7 @@ def write_features(
         UserError: If the folder holds other features.
     """
     config = spec.config
-    encoder = configured_encoder(config, 3) if ":" in config.model.encoder else None
+    encoder = own_encoder(config)
     size = None if encoder is None else encoder.image_size
     stream = open_configured_stream(spec, data_dir, image_size=size)
     encoder = encoder or configured_encoder(config, stream.image_shape[0])

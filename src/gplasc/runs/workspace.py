@@ -58,6 +58,8 @@ class Workspace:
         keep_memory: Whether a finished run keeps its memory, which is needed to learn further tasks.
         compiled: Whether the encoder is compiled.
         tensorboard: Whether the terms are also written for TensorBoard.
+        note_unfinished: Whether a new run names the unfinished ones of the same settings. It reads the settings of
+            every run in `out`, so commands that compute many runs do without.
     """
 
     out: Path
@@ -69,9 +71,10 @@ class Workspace:
     keep_memory: bool = True
     compiled: bool = False
     tensorboard: bool = False
+    note_unfinished: bool = True
 
 
-def begin(folder: Path, config: Config) -> list[str]:
+def begin(folder: Path, config: Config, *, note_unfinished: bool = True) -> list[str]:
     """Write the settings of a run into its folder; return a note on unfinished runs of the same settings.
 
     Such a run was begun with other source files or other data. It is not continued.
@@ -80,7 +83,7 @@ def begin(folder: Path, config: Config) -> list[str]:
     identity = settings.pop("identity")
     notes = []
     if not (folder / SETTINGS).exists():
-        for path in folder.parent.glob(f"*/{SETTINGS}"):
+        for path in folder.parent.glob(f"*/{SETTINGS}") if note_unfinished else ():
             other = _read_settings(path)
             before = other.pop("identity", {})
             if other == settings and not (path.parent / RECORD).exists():

@@ -211,7 +211,14 @@ def run_job(
         with warnings.catch_warnings():  # also forgets which warnings were shown
             execute(
                 job.resolved,
-                Workspace(job.out, job.data_dir, job.device, save_every=job.save_every, on_saved=on_saved),
+                Workspace(
+                    job.out,
+                    job.data_dir,
+                    job.device,
+                    save_every=job.save_every,
+                    on_saved=on_saved,
+                    note_unfinished=False,
+                ),
                 display=reporter,
             )
         last = ("done", None)

@@ -296,7 +296,13 @@ def _execute_when_free(resolved: RunSpec, trial: Trial, search: Search) -> Resul
         try:
             return execute(
                 resolved,
-                Workspace(search.out / "runs", search.data_dir, search.device, keep_memory=False),
+                Workspace(
+                    search.out / "runs",
+                    search.data_dir,
+                    search.device,
+                    keep_memory=False,
+                    note_unfinished=False,
+                ),
                 callbacks=[_Pruning(trial)],
                 display=Quiet(),
             )
