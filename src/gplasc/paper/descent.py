@@ -39,7 +39,7 @@ def r2scl(
     if k is not None:
         loss = loss + range_weight * kernels.range_pairs(z, y, k, cosines=cosines).loss
     if center is not None:
-        cosine = kernels.center_cosine(kernels.task_center(z, y), center)
+        cosine = kernels.center_cosine(kernels.task_center(z, y), center.to(z.dtype))
         loss = loss + position_weight * (1 - cosine)
     return loss
 
