@@ -6,7 +6,7 @@ BIN := .venv/bin
 .PHONY: help demo test test-ray fuzz soak bench clean
 
 help:
-	@echo "make demo   install into .venv when needed and run the main job"
+	@echo "make demo   install into .venv when needed and compare Co2L without and with GPLASC, in two minutes"
 	@echo "make test   install the development extras when needed and run every check"
 	@echo "make fuzz   damage every kind of input by the thousand; CASES=3000 SEED=0"
 	@echo "make soak   kill runs by the hundred and let the disk fail; KILLS=300 FAULTS=60 SEED=0"
@@ -15,11 +15,8 @@ help:
 	@echo "make docs   build the site into site/; open site/index.html, no server is needed"
 	@echo "make clean  remove .venv and caches"
 
-demo: .venv/installed-report
-	$(BIN)/gplasc reproduce digits --methods co2l --seeds 0 --workers 2 --out runs/demo
-	$(BIN)/gplasc report runs/demo --out runs/demo/report.html --title "Ten digits in five tasks: Co2L with and without GPLASC"
-	@echo "The range term is 0 here: pooled ReLU features are never negative, so no cosine is below its threshold."
-	@echo "The page with the pictures: runs/demo/report.html"
+demo: .venv/installed-plain
+	$(BIN)/gplasc demo
 
 test: .venv/installed-dev
 	$(BIN)/ruff format --check .
@@ -42,7 +39,7 @@ test-ray: .venv/installed-dev .venv/installed-ray
 	OMP_NUM_THREADS=1 GPLASC_TEST_RAY=1 $(BIN)/pytest tests/sweep/test_ray.py -v
 
 ITEMS ?=
-bench: .venv/installed-report
+bench: .venv/installed-plain
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed.command $(ITEMS)
 
 .PHONY: docs

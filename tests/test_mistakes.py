@@ -423,7 +423,7 @@ def test_the_last_resort_is_one_sentence_with_the_place_of_the_trace(capsys, mon
     def broken(*_, **__):
         raise ZeroDivisionError("nobody thought of this\nand it has two lines")
 
-    monkeypatch.setattr("gplasc.runs.spec.resolve", broken)
+    monkeypatch.setattr("gplasc.runs.spec.RunRequest.resolve", broken)
     assert call(RUN) == 1
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
