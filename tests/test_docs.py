@@ -102,7 +102,8 @@ def test_commands_run(page, place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     _prepare_classifiers(page, place)
     for words in commands(page):
-        short = at_smoke_scale(words)
+        # The grid `forms` is deleted; its stored results stay on the page, with the command that made them.
+        short = None if words[:2] == ["reproduce", "forms"] else at_smoke_scale(words)
         if short is not None:
             with pytest.raises(SystemExit) as caught:
                 main(short)
