@@ -185,6 +185,8 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
     processes = Processes(dist.get_rank(), dist.get_world_size())
     try:
         yield processes, device
+        # Nobody leaves before all are done: gloo aborts a process whose peer closes the connection too early.
+        dist.all_reduce(torch.zeros(1))
     except RuntimeError as error:
         if not _connection_lost(error):
             raise
