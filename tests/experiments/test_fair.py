@@ -24,9 +24,8 @@ from gplasc.report.page import write_report
 from gplasc.results.record import read_record
 from gplasc.results.statistics import paired_difference
 from gplasc.runs.execute import execute
-from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
-from gplasc.study.cell import JobResult
+from gplasc.study.cell import Outcome
 from gplasc.study.points import balanced_points, different_points
 
 ROOT = Path(__file__).parents[2]
@@ -63,17 +62,17 @@ class Pretend:
         self.stages.append([])
         return self
 
-    def submit(self, job, listener):
+    def submit(self, cell, workspace, listener):
         future = Future()
-        config = job.resolved.config
+        config = cell.spec.config
         self.stages[-1].append(config)
         if self.fail(config):
-            future.set_result(JobResult(job, "failed", error="no luck"))
+            future.set_result(Outcome(cell, "failed", error="no luck"))
             return future
         value = self.accuracy(config)
         metrics = {s: {"final_accuracy": value, "forgetting": 100 - value} for s in ("class_il", "task_il")}
-        record = {"run_id": job.run_id, "settings": config.model_dump(mode="json"), "metrics": metrics}
-        future.set_result(JobResult(job, "done", record))
+        record = {"run_id": cell.run_id, "settings": config.model_dump(mode="json"), "metrics": metrics}
+        future.set_result(Outcome(cell, "done", record))
         return future
 
     def stop(self, *, now=False):
@@ -494,10 +493,10 @@ def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
 class Here:
     """An executor that computes in this process."""
 
-    def submit(self, job, listener):
+    def submit(self, cell, workspace, listener):
         future = Future()
-        result = execute(job.resolved, Workspace(job.out, device="cpu"), display=Quiet())
-        future.set_result(JobResult(job, "done", result.record))
+        result = execute(cell.spec, workspace, display=Quiet())
+        future.set_result(Outcome(cell, "done", result.record))
         return future
 
     def stop(self, *, now=False):

@@ -12,7 +12,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.paper import definition, run_experiment, views
 from gplasc.paper.definition import StandIn, load_experiment, plan_runs
-from gplasc.paper.reproduce import identified, jobs_of, preview, reproduce
+from gplasc.paper.reproduce import cells_of, identified, preview, reproduce
 from gplasc.paper.summary import scale_statement, summarize_runs
 from gplasc.paper.tables import Footnotes, cell_lines, cell_table, stream_tables
 from gplasc.results.group import Measure
@@ -20,7 +20,7 @@ from gplasc.results.record import read_record
 from gplasc.runs.cost import Cost
 from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace
-from gplasc.study.cell import JobResult
+from gplasc.study.cell import Outcome
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
 
@@ -34,14 +34,14 @@ class Here:
         self.fail = fail
         self.computed = 0
 
-    def submit(self, job, listener):
+    def submit(self, cell, workspace, listener):
         future = Future()
         self.computed += 1
-        if self.fail and job.row == self.fail:
-            future.set_result(JobResult(job, "failed", error="no luck"))
+        if self.fail and cell.row == self.fail:
+            future.set_result(Outcome(cell, "failed", error="no luck"))
         else:
-            result = execute(job.resolved, Workspace(job.out, device="cpu"), display=Quiet())
-            future.set_result(JobResult(job, "done", result.record))
+            result = execute(cell.spec, workspace, display=Quiet())
+            future.set_result(Outcome(cell, "done", result.record))
         return future
 
     def stop(self, *, now=False):
@@ -113,7 +113,7 @@ def test_table_beside_the_paper(small, tmp_path, capsys):
 
 def test_a_failing_cell_leaves_a_gap_and_is_listed(small, tmp_path, capsys):
     done = smoke("ablation-components", tmp_path, executor=Here(fail="co2l"))
-    assert [outcome.job.row for outcome in done.failed] == ["co2l"]
+    assert [outcome.cell.row for outcome in done.failed] == ["co2l"]
     captured = capsys.readouterr()
     assert "1 failed" in captured.out
     assert "gplasc: 1 failed: no luck\n  co2l on seq-cifar10 200, seed 0" in captured.err
@@ -262,7 +262,7 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
 
     monkeypatch.setattr("gplasc.study.forecast.measure_cost", measured)
     before = torch.get_num_threads()
-    forecast(jobs_of(identified(cells, None), tmp_path, None, "cpu"), threads=before + 1)
+    forecast(cells_of(identified(cells, None)), Workspace(tmp_path, device="cpu"), threads=before + 1)
     engine = Engine(workers=1, threads=before + 2)
     preview("ablation-components", scale="smoke", out=tmp_path, only=["co2l"], device="cpu", engine=engine)
     assert used == [before + 1, before + 2]
@@ -270,22 +270,22 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
 
 
 def test_dry_run_counts_and_estimates(small, tmp_path):
-    cells = plan_runs(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
-    jobs = jobs_of(identified(cells, None), tmp_path, None, "cpu")
-    found = forecast(jobs)
+    runs = plan_runs(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
+    cells, workspace = cells_of(identified(runs, None)), Workspace(tmp_path, device="cpu")
+    found = forecast(cells, workspace)
     assert (found.total, found.complete, found.cut_off) == (4, 0, 0)
     assert found.seconds > 0
     assert found.sources == {"from a few measured steps": 4}
     assert not list(tmp_path.iterdir()), "nothing is written"
-    record = execute(jobs[0].resolved, Workspace(tmp_path, device="cpu"), display=Quiet()).record
-    jobs[2].folder.mkdir()
-    (jobs[2].folder / "checkpoint-000000001.pt").touch()
-    found = forecast(jobs)
+    record = execute(cells[0].spec, workspace, display=Quiet()).record
+    (tmp_path / cells[2].run_id).mkdir()
+    (tmp_path / cells[2].run_id / "checkpoint-000000001.pt").touch()
+    found = forecast(cells, workspace)
     assert (found.total, found.complete, found.cut_off, found.remaining) == (4, 1, 1, 3)
     assert found.sources["as long as complete runs of the same kind"] == 1
-    only_same = forecast(jobs[:2])
+    only_same = forecast(cells[:2], workspace)
     assert only_same.seconds == pytest.approx(record["seconds"])
-    none = forecast(jobs, budget=0.0)
+    none = forecast(cells, workspace, budget=0.0)
     assert "time for the other 2: unknown" in none.text(1)
     text = preview(
         "ablation-components",

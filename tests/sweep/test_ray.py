@@ -244,7 +244,7 @@ def test_a_killed_node_loses_no_run_and_changes_no_number(
     shown = set()  # the runs whose progress reached the overview
     real = Overview.moment
     monkeypatch.setattr(
-        Overview, "moment", lambda self, job, moment: shown.add(job.run_id) or real(self, job, moment)
+        Overview, "moment", lambda self, cell, moment: shown.add(cell.run_id) or real(self, cell, moment)
     )
 
     def kill_when_both_have_a_checkpoint() -> None:

@@ -20,7 +20,7 @@ from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace, held
-from gplasc.study.cell import Job, JobResult
+from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute, unique
 from gplasc.study.grid import check_seeds, grid_points, parse_axes
 from gplasc.study.overview import LiveOverview, Overview, describe
@@ -29,8 +29,12 @@ from gplasc.study.processes import Processes, default_workers
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
 
-def job(resolved, out: Path, row: str = "row") -> Job:
-    return Job(resolved.identified(), out, row=row, column="tiny", device="cpu", save_every=1e9)
+def cell(spec, row: str = "row") -> Cell:
+    return Cell({"row": row, "stream": "tiny"}, spec.identified())
+
+
+def place(out: Path) -> Workspace:
+    return Workspace(out, device="cpu", save_every=1e9)
 
 
 class Counting(Processes):
@@ -40,9 +44,9 @@ class Counting(Processes):
         super().__init__(workers=2, threads=1)
         self.asked: list[str] = []
 
-    def submit(self, job, listener):
-        self.asked.append(job.run_id)
-        return super().submit(job, listener)
+    def submit(self, cell, workspace, listener):
+        self.asked.append(cell.run_id)
+        return super().submit(cell, workspace, listener)
 
 
 def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
@@ -58,43 +62,43 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
         "class Broken(Finetune):\n    def loss(self, parts, outs, ctx):\n        return {'ce': 1 / 0}\n"
     )
     out = tmp_path / "runs"
-    jobs = [
-        job(tiny("finetune", **{"train.lr": 1e30}), out, "explodes"),
-        job(tiny(str(killer)), out, "killed"),
-        job(tiny(str(broken)), out, "broken"),
-        job(tiny("finetune"), out, "sound"),
+    cells = [
+        cell(tiny("finetune", **{"train.lr": 1e30}), "explodes"),
+        cell(tiny(str(killer)), "killed"),
+        cell(tiny(str(broken)), "broken"),
+        cell(tiny("finetune"), "sound"),
     ]
     stream = io.StringIO()
-    results = compute(jobs, Processes(2, 1), Overview(stream))
-    found = [results[j.run_id] for j in jobs]
+    outcomes = compute(cells, place(out), Processes(2, 1), Overview(stream))
+    found = [outcomes[c.run_id] for c in cells]
     assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
     assert found[1].error == "its process was killed by signal 9 (out of memory?)"
     assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
-    assert "Traceback" in (found[2].job.folder / "log.txt").read_text()
-    assert found[3].record["run_id"] == jobs[3].run_id
+    assert "Traceback" in (out / found[2].cell.run_id / "log.txt").read_text()
+    assert found[3].record["run_id"] == cells[3].run_id
     lines = stream.getvalue().splitlines()
     assert sum(": failed: " in line for line in lines) == 3
-    assert all(f"/{len(jobs)}]" in line for line in lines if line.startswith("["))
+    assert all(f"/{len(cells)}]" in line for line in lines if line.startswith("["))
 
 
 def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
     first = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Quiet())
     executor = Counting()
-    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 1)]
-    results = compute(jobs, executor)
-    assert executor.asked == [jobs[1].run_id]
-    assert {o.state for o in results.values()} == {"already", "done"}
-    assert results[jobs[0].run_id].record == first.record
+    cells = [cell(tiny("finetune", seed=s)) for s in (0, 1, 1)]
+    outcomes = compute(cells, place(tmp_path), executor)
+    assert executor.asked == [cells[1].run_id]
+    assert {o.state for o in outcomes.values()} == {"already", "done"}
+    assert outcomes[cells[0].run_id].record == first.record
 
 
 def test_a_damaged_record_is_one_failed_cell(tiny, tmp_path):
-    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1)]
-    jobs[0].folder.mkdir(parents=True)
-    (jobs[0].folder / "record.json").write_text("{")
-    results = compute(jobs, Processes(1, 1))
-    assert [results[j.run_id].state for j in jobs] == ["failed", "done"]
-    assert "delete it to run again" in results[jobs[0].run_id].error
+    cells = [cell(tiny("finetune", seed=s)) for s in (0, 1)]
+    (tmp_path / cells[0].run_id).mkdir(parents=True)
+    (tmp_path / cells[0].run_id / "record.json").write_text("{")
+    outcomes = compute(cells, place(tmp_path), Processes(1, 1))
+    assert [outcomes[c.run_id].state for c in cells] == ["failed", "done"]
+    assert "delete it to run again" in outcomes[cells[0].run_id].error
 
 
 def command(out: Path, *, epochs: int, plugins: str = "none,gplasc") -> list[str]:
@@ -163,24 +167,24 @@ def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
 
 
 class Hanging:
-    """An executor whose jobs end only when they are told to stop: the interface a cluster would implement."""
+    """An executor whose cells end only when they are told to stop: the interface a cluster would implement."""
 
     def __init__(self) -> None:
         self.calls: list[bool | str] = []
-        self.futures: list[tuple[Job, Future]] = []
+        self.futures: list[tuple[Cell, Future]] = []
 
-    def submit(self, job, listener):
-        listener(job, Moment("t", 0, 2, 0, 5, 10, 100, 50.0, 9.0, {"ce": 1.0}))
-        self.futures.append((job, Future()))
+    def submit(self, cell, workspace, listener):
+        listener(cell, Moment("t", 0, 2, 0, 5, 10, 100, 50.0, 9.0, {"ce": 1.0}))
+        self.futures.append((cell, Future()))
         if len(self.futures) == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return self.futures[-1][1]
 
     def stop(self, *, now=False):
         self.calls.append(now)
-        for job, future in self.futures:
+        for one, future in self.futures:
             if not future.done():
-                future.set_result(JobResult(job, "interrupted"))
+                future.set_result(Outcome(one, "interrupted"))
 
     def close(self):
         self.calls.append("closed")
@@ -190,7 +194,7 @@ def test_any_executor_will_do_and_is_stopped_once(tiny, tmp_path):
     executor = Hanging()
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted):
-        compute([job(tiny(seed=s), tmp_path) for s in (0, 1)], executor)
+        compute([cell(tiny(seed=s)) for s in (0, 1)], place(tmp_path), executor)
     assert executor.calls == [False, False, "closed"]
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -200,10 +204,10 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
 
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
     live = LiveOverview(console)
-    jobs = [job(tiny(name), tmp_path, name) for name in ("co2l", "er")]
-    live.begin(jobs)
-    live.moment(jobs[0], Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}))
-    live.ended(JobResult(jobs[1], "failed", error="no data"))
+    cells = [cell(tiny(name), name) for name in ("co2l", "er")]
+    live.begin(cells)
+    live.moment(cells[0], Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}))
+    live.ended(Outcome(cells[1], "failed", error="no data"))
     console.print(live.picture())
     live.close()
     text = console.file.getvalue()
@@ -215,13 +219,13 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
 
 def test_describe_an_result(tiny, tmp_path):
     record = {"metrics": {s: {"final_accuracy": 12.345} for s in ("class_il", "task_il")}}
-    text = describe(JobResult(job(tiny(), tmp_path), "done", record, seconds=61))
+    text = describe(Outcome(cell(tiny()), "done", record, seconds=61))
     assert text == "row on tiny, seed 0: class-IL 12.35, task-IL 12.35 (1:01)"
 
 
 def test_unique_keeps_the_first(tiny, tmp_path):
-    jobs = [job(tiny(seed=s), tmp_path, row) for s, row in ((0, "a"), (1, "b"), (0, "c"))]
-    assert [j.row for j in unique(jobs)] == ["a", "b"]
+    cells = [cell(tiny(seed=s), row) for s, row in ((0, "a"), (1, "b"), (0, "c"))]
+    assert [c.row for c in unique(cells)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -374,8 +378,8 @@ def test_short_runs_share_a_process_but_nothing_else(tmp_path):
     )
     settings = {"scale": "smoke", "settings": {"model.encoder": "small"}}
     points = grid_points({}, (0, 1), stream=STREAM, method=str(drawing), buffer=9, **settings)
-    results = compute([job(resolved, tmp_path / "runs") for resolved in points[0].seeds], Processes(1, 1))
-    assert {result.state for result in results.values()} == {"done"}
+    outcomes = compute([cell(spec) for spec in points[0].seeds], place(tmp_path / "runs"), Processes(1, 1))
+    assert {result.state for result in outcomes.values()} == {"done"}
     lines = [line.split() for line in (tmp_path / "drawn").read_text().splitlines()]
     assert len(lines) == 6
     assert len({process for process, _ in lines}) == 1
@@ -384,37 +388,37 @@ def test_short_runs_share_a_process_but_nothing_else(tmp_path):
 
 def test_a_process_that_was_killed_between_two_runs_is_replaced(tiny, tmp_path):
     executor = Processes(1, 1)
-    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1)]
-    assert executor.submit(jobs[0], lambda job, moment: None).result().state == "done"
+    cells = [cell(tiny("finetune", seed=s)) for s in (0, 1)]
+    assert executor.submit(cells[0], place(tmp_path), lambda cell, moment: None).result().state == "done"
     (idle,) = executor._idle
     idle.process.kill()
     idle.process.join()
-    assert executor.submit(jobs[1], lambda job, moment: None).result().state == "done"
+    assert executor.submit(cells[1], place(tmp_path), lambda cell, moment: None).result().state == "done"
     executor.close()
 
 
 def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
     monkeypatch.setattr("gplasc.study.compute._RETRY_EVERY", 0.1)
-    jobs = [job(tiny("finetune", seed=s), tmp_path) for s in (0, 1, 2)]
-    elsewhere = execute(jobs[0].resolved, Workspace(tmp_path / "other", device="cpu"), display=Quiet())
+    cells = [cell(tiny("finetune", seed=s)) for s in (0, 1, 2)]
+    elsewhere = execute(cells[0].spec, Workspace(tmp_path / "other", device="cpu"), display=Quiet())
     stream = io.StringIO()
     with ExitStack() as holds:
-        holds.enter_context(held(jobs[0].folder))
+        holds.enter_context(held(tmp_path / cells[0].run_id))
         letting_go = holds.enter_context(ExitStack())
-        letting_go.enter_context(held(jobs[1].folder))
+        letting_go.enter_context(held(tmp_path / cells[1].run_id))
 
         class Watching(Overview):
-            def ended(self, result):
-                super().ended(result)
+            def ended(self, outcome):
+                super().ended(outcome)
                 # The other sweep completes its first run and is killed in its second.
-                if result.job is jobs[2]:
-                    shutil.copy(elsewhere.folder / "record.json", jobs[0].folder)
+                if outcome.cell is cells[2]:
+                    shutil.copy(elsewhere.folder / "record.json", tmp_path / cells[0].run_id)
                     letting_go.close()
 
-        results = compute(jobs, Processes(1, 1), Watching(stream))
-    assert {result.state for result in results.values()} <= {"already", "done"}
-    record = results[jobs[0].run_id].record
+        outcomes = compute(cells, place(tmp_path), Processes(1, 1), Watching(stream))
+    assert {result.state for result in outcomes.values()} <= {"already", "done"}
+    record = outcomes[cells[0].run_id].record
     assert record["timings"] == elsewhere.record["timings"], "it is not computed again"
     text = stream.getvalue()
     assert text.count("another process is computing it; waiting for its result") == 2

@@ -12,9 +12,10 @@ from gplasc.paper.tables import save_tables, stream_tables
 from gplasc.paper.views import find_view
 from gplasc.runs.restore import Restored, restore
 from gplasc.runs.spec import identify_all
+from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale
 from gplasc.streams import Stream
-from gplasc.study.cell import Executor, Job, JobResult
+from gplasc.study.cell import Cell, Executor, Outcome
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
@@ -27,7 +28,7 @@ class Reproduced:
 
     entries: list[Entry]
     files: list[Path]
-    failed: list[JobResult]
+    failed: list[Outcome]
 
 
 def preview(
@@ -51,8 +52,7 @@ def preview(
     engine.check(single=experiment.single)
     processes = engine.processes(scale, single=experiment.single)
     runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
-    jobs = jobs_of(runs, out, data_dir, device)
-    found = forecast(jobs, threads=processes.threads)
+    found = forecast(cells_of(runs), Workspace(out, data_dir, device), threads=processes.threads)
     return f"{name}: {experiment.title}\n{scale_statement(scale, runs)}\n{found.text(processes.workers)}"
 
 
@@ -103,7 +103,7 @@ def reproduce(
     executor = executor or engine.open(scale, single=experiment.single)
     if overview is not None:
         overview.say(f"{name}: {experiment.title}\n{statement}")
-    results = compute(jobs_of(runs, out, data_dir, device), executor, overview)
+    results = compute(cells_of(runs), Workspace(out, data_dir, device), executor, overview)
     records = {run: result.record for run, result in results.items() if result.record is not None}
     streams: dict[tuple[object, ...], Stream] = {}
 
@@ -131,10 +131,14 @@ def reproduce(
     return Reproduced(entries, files, failed)
 
 
-def jobs_of(runs: Sequence[PlannedRun], out: Path, data_dir: Path | None, device: str | None) -> list[Job]:
-    """Return the job of each run."""
+def cells_of(runs: Sequence[PlannedRun]) -> list[Cell]:
+    """Return the cell of each run."""
     return [
-        Job(run.resolved, out, row=run.row.name, column=run.column, data_dir=data_dir, device=device)
+        Cell(
+            {"row": run.row.name, "stream": run.stream}
+            | ({} if run.buffer is None else {"buffer": run.buffer}),
+            run.resolved,
+        )
         for run in runs
     ]
 

@@ -44,6 +44,10 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
+def _ignore(path: Path) -> None:  # not a lambda: a workspace is sent to other processes
+    """Do nothing."""
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Where runs are computed and stored; nothing here changes their numbers.
@@ -67,7 +71,7 @@ class Workspace:
     device: str | None = None
     save_every: float = 60.0
     save_steps: int | None = None
-    on_saved: Callable[[Path], None] = lambda path: None
+    on_saved: Callable[[Path], None] = _ignore
     keep_memory: bool = True
     compiled: bool = False
     tensorboard: bool = False

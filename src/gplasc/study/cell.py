@@ -1,76 +1,97 @@
-"""Jobs of a sweep, their results, and the interface of whatever computes them."""
+"""A run with its place in a table, how it ended, and the interface of what computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
 from gplasc._io.display import Moment
 from gplasc.results.record import Record
 from gplasc.runs.spec import RunSpec
+from gplasc.runs.workspace import Workspace
 
-JobState = Literal["done", "already", "busy", "interrupted", "failed"]
+State = Literal["done", "already", "busy", "interrupted", "failed"]
 
 
 @dataclass(frozen=True)
-class Job:
-    """One run to be computed in ``out/RUN_ID``, and its row and column in the overview."""
+class Cell:
+    """One run to be computed.
 
-    resolved: RunSpec
-    out: Path
-    row: str
-    column: str
-    data_dir: Path | None = None
-    device: str | None = None
-    save_every: float = 60.0
+    Args:
+        labels: Its place in a table, such as stream, buffer and row, or its value on each axis; never the seed.
+        spec: What is computed.
+        bases: Rows that the run is compared with.
+    """
+
+    labels: Mapping[str, str | int | float]
+    spec: RunSpec
+    bases: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
         """The name of the run."""
-        return self.resolved.config.run_id
+        return self.spec.run_id
 
     @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        return self.out / self.run_id
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.spec.config.seed
 
     @property
-    def label(self) -> str:
-        """The job in words."""
+    def row(self) -> str:
+        """The row in words: the label ``row``, else all labels."""
+        named = self.labels.get("row") or ", ".join(f"{name}={value}" for name, value in self.labels.items())
+        return str(named) or "as given"
+
+    @property
+    def column(self) -> str:
+        """The column of a run that has a row, in words: stream and buffer."""
+        names = ("stream", "buffer") if "row" in self.labels else ()
+        return " ".join(str(self.labels[name]) for name in names if name in self.labels)
+
+    @property
+    def text(self) -> str:
+        """The cell in words."""
         where = f" on {self.column}" if self.column else ""
-        return f"{self.row}{where}, seed {self.resolved.config.seed}"
+        return f"{self.row}{where}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
-class JobResult:
-    """How a job ended.
+class Outcome:
+    """How a run ended.
 
     state: "done" and "already" (complete before) with a record; "failed" with an error in one sentence;
     "interrupted": saved, to be continued; "busy": another process is computing the run.
     """
 
-    job: Job
-    state: JobState
+    cell: Cell
+    state: State
     record: Record | None = None
-    error: str | None = None
+    error: str = ""
     seconds: float = 0.0
 
 
-Listener = Callable[[Job, Moment], None]
-"""Called with the progress of a running job, from any thread."""
+Listener = Callable[[Cell, Moment], None]
+"""Called with the progress of a running cell, from any thread."""
 
 
 class Executor(Protocol):
-    """Where jobs are computed. This is all that a sweep needs, so that a cluster can replace the processes."""
+    """Where cells are computed: processes of this machine, or a cluster."""
 
-    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
-        """Queue a job; its future always ends with a result, whatever happens to the run."""
+    @property
+    def slots(self) -> int | None:
+        """How many cells are computed at the same time; None: unknown."""
+
+    def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
+        """Queue a cell; its future always ends with an outcome, whatever happens to the run."""
+
+    def cancel(self, run_id: str) -> None:
+        """Let one run save itself and end; its outcome is "interrupted", unless it was about to end anyway."""
 
     def stop(self, *, now: bool = False) -> None:
-        """Let running jobs save themselves and end, and start no others; ``now``: end them without saving."""
+        """Let running cells save themselves and end, and start no others; ``now``: end them without saving."""
 
     def close(self) -> None:
         """Release everything; all futures have ended."""

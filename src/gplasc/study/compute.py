@@ -12,33 +12,35 @@ from types import FrameType
 
 from gplasc.errors import Interrupted, UserError
 from gplasc.results.record import read_record
-from gplasc.study.cell import Executor, Job, JobResult
+from gplasc.runs.workspace import Workspace
+from gplasc.study.cell import Cell, Executor, Listener, Outcome
 from gplasc.study.overview import Overview
 
 _LOOK_EVERY = 0.25  # seconds between two looks at signals and progress
 _RETRY_EVERY = 2.0  # seconds between two tries of a run that another process is computing
 
 
-def unique(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs without those whose run an earlier one computes."""
-    found: dict[str, Job] = {}
-    for job in jobs:
-        found.setdefault(job.run_id, job)
-    return list(found.values())
+def unique(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells without those whose run an earlier one computes."""
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        first.setdefault(cell.run_id, cell)
+    return list(first.values())
 
 
 def compute(
-    jobs: Sequence[Job], executor: Executor, overview: Overview | None = None
-) -> dict[str, JobResult]:
-    """Compute all jobs; the executor is closed at the end.
+    cells: Sequence[Cell], workspace: Workspace, executor: Executor, overview: Overview | None = None
+) -> dict[str, Outcome]:
+    """Compute all cells; the executor is closed at the end.
 
     Complete runs are not computed again, runs that were cut off continue, and a run that another process computes
     is waited for after all others. Ctrl-C or SIGTERM lets running runs save themselves; a second one ends them at
     once.
 
     Args:
-        jobs: What is to be computed; jobs with the same run are computed once.
-        executor: Where.
+        cells: What is to be computed; cells with the same run are computed once.
+        workspace: Where runs are stored, and data sets are read.
+        executor: What computes them.
         overview: Shows the progress; None shows nothing.
 
     Returns:
@@ -47,33 +49,35 @@ def compute(
     Raises:
         Interrupted: If a signal asked to stop.
     """
-    jobs = unique(jobs)
-    results: dict[str, JobResult] = {}
-    pending: set[Future[JobResult]] = set()
-    busy: list[tuple[float, Job]] = []  # when to try again
+    cells = unique(cells)
+    outcomes: dict[str, Outcome] = {}
+    pending: set[Future[Outcome]] = set()
+    busy: list[tuple[float, Cell]] = []  # when to try again
 
-    def submit(job: Job) -> None:
-        complete = _complete(job)
+    listener: Listener = overview.moment if overview else lambda cell, moment: None
+
+    def submit(cell: Cell) -> None:
+        complete = _complete(cell, workspace)
         if complete is not None:
             finish(complete)
         else:
-            pending.add(executor.submit(job, overview.moment if overview else lambda job, moment: None))
+            pending.add(executor.submit(cell, workspace, listener))
 
-    def finish(result: JobResult) -> None:
-        if result.state == "busy":
-            busy.append((time.monotonic() + _RETRY_EVERY, result.job))
+    def finish(outcome: Outcome) -> None:
+        if outcome.state == "busy":
+            busy.append((time.monotonic() + _RETRY_EVERY, outcome.cell))
         else:
-            results[result.job.run_id] = result
+            outcomes[outcome.cell.run_id] = outcome
         if overview is not None:
-            overview.ended(result)
+            overview.ended(outcome)
 
     stops = _Stops()
     if overview is not None:
-        overview.begin(jobs)
+        overview.begin(cells)
     try:
         with stops.counted():
-            for job in jobs:
-                submit(job)
+            for cell in cells:
+                submit(cell)
             heeded = 0
             while pending or (busy and not stops.count):
                 if pending:
@@ -99,16 +103,16 @@ def compute(
             overview.close()
     if stops.count:
         raise Interrupted
-    return results
+    return outcomes
 
 
-def _complete(job: Job) -> JobResult | None:
-    """Return the result of a run that needs no computing: complete already, or its record cannot be read."""
+def _complete(cell: Cell, workspace: Workspace) -> Outcome | None:
+    """Return the outcome of a run that needs no computing: complete already, or its record cannot be read."""
     try:
-        record = read_record(job.folder)
+        record = read_record(workspace.out / cell.run_id)
     except UserError as error:
-        return JobResult(job, "failed", error=str(error))
-    return None if record is None else JobResult(job, "already", record)
+        return Outcome(cell, "failed", error=str(error))
+    return None if record is None else Outcome(cell, "already", record)
 
 
 class _Stops:

@@ -15,8 +15,9 @@ from gplasc._io.display import duration
 from gplasc.errors import UserError
 from gplasc.results.record import load_records
 from gplasc.runs.cost import measure_cost, torch_threads
+from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
-from gplasc.study.cell import Job
+from gplasc.study.cell import Cell
 from gplasc.study.compute import unique
 
 _BUDGET = 4.0  # seconds after which no further kind of run is measured
@@ -59,54 +60,52 @@ class Forecast:
         return "\n".join([*lines, *self.problems])
 
 
-def forecast(jobs: Sequence[Job], *, threads: int | None = None, budget: float = _BUDGET) -> Forecast:
-    """Estimate what is left of the jobs; a run that was cut off counts whole.
+def forecast(
+    cells: Sequence[Cell], workspace: Workspace, *, threads: int | None = None, budget: float = _BUDGET
+) -> Forecast:
+    """Estimate what is left of the cells; a run that was cut off counts whole.
 
     Args:
-        jobs: The runs.
+        cells: The runs.
+        workspace: Where they are stored, and data sets are read.
         threads: Threads of torch that each run will have; default: those of this process.
         budget: Seconds after which no further kind of run is measured.
     """
-    jobs = unique(jobs)
-    complete = [job for job in jobs if (job.folder / "record.json").exists()]
-    left = [job for job in jobs if job not in complete]
-    cut_off = _cut_off(left)
-    known = _from_records({job.out for job in jobs if job.out.exists()})
+    cells = unique(cells)
+    complete = {c.run_id for c in cells if (workspace.out / c.run_id / "record.json").exists()}
+    left = [cell for cell in cells if cell.run_id not in complete]
+    cut_off = sum(any((workspace.out / cell.run_id).glob("checkpoint-*.pt")) for cell in left)
+    known = _from_records([workspace.out] if workspace.out.exists() else [])
     seconds = 0.0
     sources: Counter[str] = Counter()
     problems: list[str] = []
     measured: dict[tuple[object, ...], list[float]] = {}
-    unmeasured: list[Job] = []
+    unmeasured: list[Cell] = []
     start = time.monotonic()
     for kind, same in _by_kind(left).items():
         if kind in known:
             seconds += known[kind] * len(same)
             sources["as long as complete runs of the same kind"] += len(same)
         elif time.monotonic() - start < budget:
-            job = same[0]
             try:
                 with torch_threads(threads):
-                    cost = measure_cost(job.resolved, data_dir=job.data_dir, device=job.device)
+                    cost = measure_cost(same[0].spec, data_dir=workspace.data_dir, device=workspace.device)
             except UserError as error:
                 problems.append(str(error))
                 unmeasured += same
                 continue
             seconds += cost.seconds * len(same)
-            measured.setdefault(_family(job.resolved.config), []).append(cost.seconds)
+            measured.setdefault(_family(same[0].spec.config), []).append(cost.seconds)
             sources["from a few measured steps"] += len(same)
         else:
             unmeasured += same
-    for job in unmeasured:
-        similar = measured.get(_family(job.resolved.config))
+    for cell in unmeasured:
+        similar = measured.get(_family(cell.spec.config))
         if similar:
             seconds += sum(similar) / len(similar)
             sources["as long as other methods measured on the same stream"] += 1
     said = tuple(f"could not be measured: {problem}" for problem in dict.fromkeys(problems))
-    return Forecast(len(jobs), len(complete), cut_off, seconds, sources, said)
-
-
-def _cut_off(left: Iterable[Job]) -> int:
-    return sum(any(job.folder.glob("checkpoint-*.pt")) for job in left)
+    return Forecast(len(cells), len(complete), cut_off, seconds, sources, said)
 
 
 def _kind(config: Config) -> tuple[object, ...]:
@@ -127,10 +126,10 @@ def _family(config: Config) -> tuple[object, ...]:
     return (config.stream, config.scale, config.model)
 
 
-def _by_kind(jobs: Iterable[Job]) -> dict[tuple[object, ...], list[Job]]:
-    kinds: dict[tuple[object, ...], list[Job]] = {}
-    for job in jobs:
-        kinds.setdefault(_kind(job.resolved.config), []).append(job)
+def _by_kind(cells: Iterable[Cell]) -> dict[tuple[object, ...], list[Cell]]:
+    kinds: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        kinds.setdefault(_kind(cell.spec.config), []).append(cell)
     return kinds
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from gplasc._io.display import Moment, duration
-from gplasc.study.cell import Job, JobResult
+from gplasc.study.cell import Cell, Outcome
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,38 +36,38 @@ class Overview:
         self._stream = stream or sys.stderr
         self._every = every
         self._last = self._start = time.monotonic()
-        self._jobs: Sequence[Job] = ()
+        self._cells: Sequence[Cell] = ()
         self._states: dict[str, str] = {}
-        self._moments: dict[str, tuple[Job, Moment]] = {}
+        self._moments: dict[str, tuple[Cell, Moment]] = {}
 
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """Take the jobs."""
-        self._jobs = jobs
-        self._states = {job.run_id: "waiting" for job in jobs}
+    def begin(self, cells: Sequence[Cell]) -> None:
+        """Take the cells."""
+        self._cells = cells
+        self._states = {cell.run_id: "waiting" for cell in cells}
 
-    def moment(self, job: Job, moment: Moment) -> None:
-        """Keep the progress of a running job for the next refresh; called from any thread."""
-        self._moments[job.run_id] = (job, moment)
-        self._states[job.run_id] = "running"
+    def moment(self, cell: Cell, moment: Moment) -> None:
+        """Keep the progress of a running cell for the next refresh; called from any thread."""
+        self._moments[cell.run_id] = (cell, moment)
+        self._states[cell.run_id] = "running"
 
-    def ended(self, result: JobResult) -> None:
-        """Take how a job ended."""
-        waited = self._states.get(result.job.run_id) == "busy"
-        self._moments.pop(result.job.run_id, None)
-        self._states[result.job.run_id] = result.state
-        begun = result.state != "interrupted" or result.seconds > 0
+    def ended(self, outcome: Outcome) -> None:
+        """Take how a run ended."""
+        waited = self._states.get(outcome.cell.run_id) == "busy"
+        self._moments.pop(outcome.cell.run_id, None)
+        self._states[outcome.cell.run_id] = outcome.state
+        begun = outcome.state != "interrupted" or outcome.seconds > 0
         # A run that was complete at the start is not announced; one that was waited for is, once.
         if (
             begun
-            and not (result.state == "already" and not waited)
-            and not (result.state == "busy" and waited)
+            and not (outcome.state == "already" and not waited)
+            and not (outcome.state == "busy" and waited)
         ):
-            self._announce(result)
+            self._announce(outcome)
 
-    def _announce(self, result: JobResult) -> None:
+    def _announce(self, outcome: Outcome) -> None:
         counts = Counter(self._states.values())
-        ended = len(self._jobs) - counts["waiting"] - counts["running"] - counts["busy"]
-        self.say(f"[{ended}/{len(self._jobs)}] {describe(result)}")
+        ended = len(self._cells) - counts["waiting"] - counts["running"] - counts["busy"]
+        self.say(f"[{ended}/{len(self._cells)}] {describe(outcome)}")
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
@@ -77,8 +77,8 @@ class Overview:
         """Show the progress of the running runs, if it was last shown long enough ago."""
         if time.monotonic() - self._last >= self._every:
             self._last = time.monotonic()
-            for job, moment in list(self._moments.values()):
-                self.say(f"  {job.label}: {moment}")
+            for cell, moment in list(self._moments.values()):
+                self.say(f"  {cell.text}: {moment}")
 
     def close(self) -> None:
         """Reset the terminal."""
@@ -96,15 +96,15 @@ class LiveOverview(Overview):
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._computed = 0
 
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """Take the jobs and start to draw."""
-        super().begin(jobs)
+    def begin(self, cells: Sequence[Cell]) -> None:
+        """Take the cells and start to draw."""
+        super().begin(cells)
         self._live.start()
 
-    def _announce(self, result: JobResult) -> None:
-        self._computed += result.state == "done"
-        if result.state == "failed":
-            self.say(describe(result))
+    def _announce(self, outcome: Outcome) -> None:
+        self._computed += outcome.state == "done"
+        if outcome.state == "failed":
+            self.say(describe(outcome))
 
     def say(self, text: str) -> None:
         """Print a line above the grid."""
@@ -124,24 +124,24 @@ class LiveOverview(Overview):
         from rich.table import Table
         from rich.text import Text
 
-        columns = list(dict.fromkeys(job.column for job in self._jobs))
-        rows = list(dict.fromkeys(job.row for job in self._jobs))
+        columns = list(dict.fromkeys(cell.column for cell in self._cells))
+        rows = list(dict.fromkeys(cell.row for cell in self._cells))
         parts: list[Any] = []
         if len(rows) <= _MOST_ROWS:
             signs = {(row, column): Text() for row in rows for column in columns}
-            for job in self._jobs:
-                signs[job.row, job.column].append(*_SIGNS[self._states[job.run_id]])
+            for cell in self._cells:
+                signs[cell.row, cell.column].append(*_SIGNS[self._states[cell.run_id]])
             table = Table(box=None, pad_edge=False)
             for column in ("", *columns):
                 table.add_column(Text(column), overflow="fold")
             for row in rows:
                 table.add_row(Text(row), *(signs[row, column] for column in columns))
             parts.append(table)
-        for job, moment in list(self._moments.values()):
+        for cell, moment in list(self._moments.values()):
             share = moment.done / max(moment.total, 1)
             left = duration(moment.seconds_left)
             parts.append(
-                Text(f"▶ {job.label}: task {moment.task + 1}/{moment.tasks}, {share:.0%}, {left} left")
+                Text(f"▶ {cell.text}: task {moment.task + 1}/{moment.tasks}, {share:.0%}, {left} left")
             )
         parts.append(Text(self._summary(), style="dim"))
         return Group(*parts)
@@ -152,30 +152,30 @@ class LiveOverview(Overview):
         spent = time.monotonic() - self._start
         left = counts["waiting"] + counts["running"]
         guess = f", about {duration(spent / self._computed * left)} left" if self._computed and left else ""
-        return f"{len(self._jobs)} runs: {text}; {duration(spent)}{guess}"
+        return f"{len(self._cells)} runs: {text}; {duration(spent)}{guess}"
 
 
-def describe(result: JobResult) -> str:
-    """Return in one line how a job ended."""
-    label = result.job.label
-    if result.state == "failed":
-        return f"{label}: failed: {result.error}"
-    if result.state == "busy":
+def describe(outcome: Outcome) -> str:
+    """Return in one line how a run ended."""
+    label = outcome.cell.text
+    if outcome.state == "failed":
+        return f"{label}: failed: {outcome.error}"
+    if outcome.state == "busy":
         return f"{label}: another process is computing it; waiting for its result"
-    if result.record is None:
+    if outcome.record is None:
         return f"{label}: interrupted"
-    accuracy = {s: result.record["metrics"][s]["final_accuracy"] for s in ("class_il", "task_il")}
+    accuracy = {s: outcome.record["metrics"][s]["final_accuracy"] for s in ("class_il", "task_il")}
     return (
         f"{label}: class-IL {accuracy['class_il']:.2f}, task-IL {accuracy['task_il']:.2f} "
-        f"({duration(result.seconds)})"
+        f"({duration(outcome.seconds)})"
     )
 
 
-def print_failures(failed: Sequence[JobResult]) -> None:
+def print_failures(failed: Sequence[Outcome]) -> None:
     """List the runs that failed on standard error, those with the same error together."""
     by_error: dict[str, list[str]] = {}
-    for result in failed:
-        by_error.setdefault(result.error or "", []).append(result.job.label)
+    for outcome in failed:
+        by_error.setdefault(outcome.error, []).append(outcome.cell.text)
     for error, labels in by_error.items():
         print(f"gplasc: {len(labels)} failed: {error}", file=sys.stderr)
         for label in labels:

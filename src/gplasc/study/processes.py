@@ -1,4 +1,4 @@
-"""Jobs as processes of this machine: several at a time, each with its share of the threads.
+"""Runs in processes of this machine: several at a time, each with its share of the threads.
 
 Short runs follow one another in one process, which saves the start-up of torch and its kernels. A run that crashes
 or is killed affects no other, and a process that is no longer young is replaced, so that its memory is returned.
@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,7 +27,7 @@ from gplasc.errors import UserError
 from gplasc.results.record import read_record
 from gplasc.runs.workspace import Busy, Workspace
 from gplasc.settings.types import Scale
-from gplasc.study.cell import Job, JobResult, JobState, Listener
+from gplasc.study.cell import Cell, Listener, Outcome, State
 
 _LOG = "log.txt"
 # Imported once by the fork server.
@@ -62,59 +63,83 @@ class Processes:
         # whenever one is started, and two threads that reap the same child would lose its exit code.
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._active: list[_Worker] = []
+        self._active: dict[str, _Worker] = {}
+        self._cancelled: set[str] = set()
         self._stopping = False
 
-    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
-        """Queue a job; it is computed as soon as a process is free."""
-        return self._threads.submit(self._compute, job, listener)
+    @property
+    def slots(self) -> int:
+        """How many cells are computed at the same time."""
+        return self.workers
+
+    def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
+        """Queue a cell; it is computed as soon as a process is free."""
+        return self._threads.submit(self._compute, cell, workspace, listener)
+
+    def cancel(self, run_id: str) -> None:
+        """Ask the process of one run to save and end."""
+        with self._lock:
+            self._cancelled.add(run_id)
+            if run_id in self._active:
+                self._active[run_id].ask_to_end()
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the running processes to save and end (or kill them), and start no others."""
         with self._lock:
             self._stopping = True
-            for worker in self._active:
+            for worker in self._active.values():
                 if now:
                     worker.process.kill()
-                elif (
-                    os.name == "posix"
-                ):  # elsewhere this would kill; there the console sends Ctrl-C to them too
-                    worker.process.terminate()
+                else:
+                    worker.ask_to_end()
 
     def close(self) -> None:
-        """Wait for all jobs and end the processes."""
+        """Wait for all cells and end the processes."""
         self._threads.shutdown()
         with self._lock:
             for worker in self._idle:
                 worker.end()
             self._idle.clear()
 
-    def _compute(self, job: Job, listener: Listener) -> JobResult:
+    def _compute(self, cell: Cell, workspace: Workspace, listener: Listener) -> Outcome:
         start = time.monotonic()
         with self._lock:
-            if self._stopping:
-                return JobResult(job, "interrupted")
+            if self._ending(cell):
+                return Outcome(cell, "interrupted")
             worker = self._idle.pop() if self._idle else self._start()
             if not worker.process.is_alive():  # killed while it had nothing to do
                 worker.end()
                 worker = self._start()
-            self._active.append(worker)
-        last: tuple[JobState, str | None] | None = None
+            self._active[cell.run_id] = worker
+        last: tuple[State, str] | None = None
         try:
-            worker.connection.send(job)
+            worker.connection.send((cell, workspace))
             while isinstance(message := worker.connection.recv(), Moment):
-                listener(job, message)
+                listener(cell, message)
             last = message
         except (EOFError, OSError):  # the process is gone
             pass
         with self._lock:
-            self._active.remove(worker)
-            usable = last is not None and last[0] in ("done", "busy") and not self._stopping
+            del self._active[cell.run_id]
+            usable = last is not None and last[0] in ("done", "busy") and not self._ending(cell)
             if usable and time.monotonic() - worker.born < _YOUNG:
                 self._idle.append(worker)
             else:
                 worker.end()
-        return self._result(job, last, worker.process.exitcode, time.monotonic() - start)
+        seconds = time.monotonic() - start
+        if last is None:
+            return self._lost(cell, worker.process.exitcode, seconds)
+        state, error = last
+        if state == "done":
+            folder = workspace.out / cell.run_id
+            record = read_record(folder)
+            if record is not None:
+                return Outcome(cell, "done", record, seconds=seconds)
+            state, error = "failed", f"its record is missing from {folder}"
+        return Outcome(cell, state, error=error, seconds=seconds)
+
+    def _ending(self, cell: Cell) -> bool:
+        return self._stopping or cell.run_id in self._cancelled
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
@@ -124,22 +149,13 @@ class Processes:
         theirs.close()
         return _Worker(process, ours, time.monotonic())
 
-    def _result(
-        self, job: Job, last: tuple[JobState, str | None] | None, code: int | None, seconds: float
-    ) -> JobResult:
-        if last is None:
-            if self._stopping:
-                return JobResult(job, "interrupted", seconds=seconds)
-            how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
-            hint = " (out of memory?)" if code == -getattr(signal, "SIGKILL", 9) else ""
-            return JobResult(job, "failed", error=f"its process {how}{hint}", seconds=seconds)
-        state, error = last
-        if state == "done":
-            record = read_record(job.folder)
-            if record is not None:
-                return JobResult(job, "done", record, seconds=seconds)
-            state, error = "failed", f"its record is missing from {job.folder}"
-        return JobResult(job, state, error=error, seconds=seconds)
+    def _lost(self, cell: Cell, code: int | None, seconds: float) -> Outcome:
+        """Return the outcome of a run whose process is gone."""
+        if self._ending(cell):
+            return Outcome(cell, "interrupted", seconds=seconds)
+        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
+        hint = " (out of memory?)" if code == -getattr(signal, "SIGKILL", 9) else ""
+        return Outcome(cell, "failed", error=f"its process {how}{hint}", seconds=seconds)
 
 
 def default_workers(scale: Scale) -> int:
@@ -160,6 +176,11 @@ class _Worker(NamedTuple):
     connection: Connection
     born: float
 
+    def ask_to_end(self) -> None:
+        """Let the process save its run and end."""
+        if os.name == "posix":  # elsewhere this would kill; there the console sends Ctrl-C to all processes
+            self.process.terminate()
+
     def end(self) -> None:
         """Let the process end and wait for it."""
         self.connection.close()
@@ -170,7 +191,7 @@ class _Worker(NamedTuple):
 
 
 def _serve(connection: Connection, threads: int) -> None:
-    """Compute the jobs that come over the connection, until it is closed."""
+    """Compute the cells that come over the connection, until it is closed."""
     if os.name == "posix":
         os.setsid()  # Ctrl-C in the terminal reaches only the parent, which then sends one signal
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -179,21 +200,19 @@ def _serve(connection: Connection, threads: int) -> None:
     torch.set_num_threads(threads)
     while True:
         try:
-            job = connection.recv()
+            cell, workspace = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(run_job(job, Reporter(connection.send)))
+        connection.send(run_cell(cell, workspace, Reporter(connection.send)))
 
 
-def run_job(
-    job: Job, reporter: Reporter, *, on_saved: Callable[[Path], None] = lambda path: None
-) -> tuple[JobState, str | None]:
+def run_cell(cell: Cell, workspace: Workspace, reporter: Reporter) -> tuple[State, str]:
     """Compute a run in this process, which may have computed others; what libraries print goes into its folder.
 
     Args:
-        job: The run.
+        cell: The run.
+        workspace: Where it is stored, and data sets are read.
         reporter: Where its progress is sent.
-        on_saved: Called with the path of each new checkpoint.
 
     Returns:
         The state of the run, and the error in one sentence if it failed.
@@ -203,29 +222,18 @@ def run_job(
     from gplasc.errors import Interrupted
     from gplasc.runs.execute import execute
 
-    log = _log_to(job.folder)
-    last: tuple[JobState, str | None]
+    log = _log_to(workspace.out / cell.run_id)
+    last: tuple[State, str]
     # An own method that uses torch's generator depends on no other run.
     torch.set_rng_state(_first_random_state())
     try:
         with warnings.catch_warnings():  # also forgets which warnings were shown
-            execute(
-                job.resolved,
-                Workspace(
-                    job.out,
-                    job.data_dir,
-                    job.device,
-                    save_every=job.save_every,
-                    on_saved=on_saved,
-                    note_unfinished=False,
-                ),
-                display=reporter,
-            )
-        last = ("done", None)
+            execute(cell.spec, replace(workspace, note_unfinished=False), display=reporter)
+        last = ("done", "")
     except Busy:
-        last = ("busy", None)
+        last = ("busy", "")
     except (Interrupted, KeyboardInterrupt):
-        last = ("interrupted", None)
+        last = ("interrupted", "")
     except UserError as error:
         last = ("failed", str(error))
     except Exception as error:

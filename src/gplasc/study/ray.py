@@ -1,4 +1,4 @@
-"""Jobs as tasks of a Ray cluster: one task a run, on whichever node has the cores and GPUs that it needs.
+"""Runs as tasks of a Ray cluster: one task a run, on whichever node has the cores and GPUs that it needs.
 
 The package itself travels in the runtime environment, a user's own source files with the task. A run whose worker or
 node dies is started again by Ray; it continues from its checkpoint if the folder of the runs is shared among the
@@ -31,9 +31,10 @@ from gplasc._io.display import Moment
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.results.record import RECORD, read_record
+from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file, read_from_copies
-from gplasc.study.cell import Job, JobResult, JobState, Listener
-from gplasc.study.processes import Reporter, run_job
+from gplasc.study.cell import Cell, Listener, Outcome, State
+from gplasc.study.processes import Reporter, run_cell
 from gplasc.study.storage import Storage
 
 _LOOK_EVERY = 0.25  # seconds between two looks at tasks and progress
@@ -94,7 +95,8 @@ class RayExecutor:
                 f"the Ray cluster {address or 'of this machine'} cannot be used ({reason}); check --address "
                 "with `ray status --address ADDRESS`"
             ) from None
-        self._say_if_too_small(cpus, gpus)
+        self._wanted = {"CPU": cpus, "GPU": gpus}
+        self._say_if_too_small()
         here = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         self._board: Any = self._ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
@@ -104,17 +106,37 @@ class RayExecutor:
         self._sources: dict[str, str] = {}
         self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task
         self._lock = threading.Lock()
+        self._cancelled: set[str] = set()
         self._stopping = False
         self._closed = threading.Event()
         self._collector = threading.Thread(target=self._collect, name="ray", daemon=True)
         self._collector.start()
 
-    def submit(self, job: Job, listener: Listener) -> Future[JobResult]:
-        """Hand a job to the cluster, which computes it as soon as a node has room."""
-        future: Future[JobResult] = Future()
+    @property
+    def slots(self) -> int:
+        """How many cells the nodes of the cluster have room for now, at least 1."""
+        room = (
+            min(int(node.get(kind, 0) / amount) for kind, amount in self._wanted.items() if amount)
+            for node in self._nodes()
+        )
+        return max(1, sum(room))
+
+    def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
+        """Hand a cell to the cluster, which computes it as soon as a node has room."""
+        future: Future[Outcome] = Future()
+        data_dir = None if workspace.data_dir is None else Path(workspace.data_dir).absolute()
+        workspace = replace(workspace, out=workspace.out.absolute(), data_dir=data_dir)
         with self._lock:
-            self._start(_Waiting(job, listener, future))
+            self._start(_Waiting(cell, workspace, listener, future))
         return future
+
+    def cancel(self, run_id: str) -> None:
+        """Cancel the task of one run: it saves itself and ends."""
+        with self._lock:
+            self._cancelled.add(run_id)
+            for reference, waiting in self._waiting.items():
+                if waiting.cell.run_id == run_id:
+                    self._ray.cancel(reference)
 
     def stop(self, *, now: bool = False) -> None:
         """Cancel all tasks: running ones save themselves and end, or are killed if ``now``."""
@@ -132,34 +154,42 @@ class RayExecutor:
         self._ray.kill(self._board)
         self._ray.shutdown()
 
-    def _say_if_too_small(self, cpus: float, gpus: float) -> None:
-        wanted = {"CPU": cpus, "GPU": gpus}
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        if not any(all(node.get(kind, 0) >= amount for kind, amount in wanted.items()) for node in nodes):
+    def _nodes(self) -> list[dict[str, float]]:
+        """Return the resources of each node."""
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def _say_if_too_small(self) -> None:
+        wanted = self._wanted
+        if not any(
+            all(node.get(kind, 0) >= amount for kind, amount in wanted.items()) for node in self._nodes()
+        ):
             warnings.warn(
-                f"no node of the cluster has {cpus:g} cores and {gpus:g} GPUs now; the runs wait until one joins",
+                f"no node of the cluster has {wanted['CPU']:g} cores and {wanted['GPU']:g} GPUs now; "
+                "the runs wait until one joins",
                 stacklevel=3,
             )
 
     def _start(self, waiting: _Waiting) -> None:
-        if self._stopping:
-            waiting.future.set_result(JobResult(waiting.job, "interrupted"))
+        cell, workspace = waiting.cell, waiting.workspace
+        if self._ending(cell):
+            waiting.future.set_result(Outcome(cell, "interrupted"))
             return
-        job = waiting.job
-        out = job.out.absolute()
-        data_dir = None if job.data_dir is None else job.data_dir.absolute()
         order = _Order(
-            replace(job, out=out, data_dir=data_dir),
-            self._read_sources(job),
-            None if self._storage else self._mark(out),
+            cell,
+            workspace,
+            self._read_sources(cell),
+            None if self._storage else self._mark(workspace.out),
             self._num_threads,
             self._storage,
         )
-        self._waiting[self._task.options(name=job.label).remote(order, self._board)] = waiting
+        self._waiting[self._task.options(name=cell.text).remote(order, self._board)] = waiting
 
-    def _read_sources(self, job: Job) -> dict[str, str]:
+    def _ending(self, cell: Cell) -> bool:
+        return self._stopping or cell.run_id in self._cancelled
+
+    def _read_sources(self, cell: Cell) -> dict[str, str]:
         """Return the user's source files that the settings name, by path, as they were when first read."""
-        config = job.resolved.config
+        config = cell.spec.config
         names = [config.method, *config.plugins, config.model.encoder.partition(":")[0]]
         for name in filter(is_file, names):
             if name not in self._sources:
@@ -173,7 +203,7 @@ class RayExecutor:
         return self._marks[out]
 
     def _collect(self) -> None:
-        """Until the executor is closed, pass on progress and results."""
+        """Until the executor is closed, pass on progress and outcomes."""
         while not self._closed.is_set():
             with self._lock:
                 references = list(self._waiting)
@@ -185,12 +215,13 @@ class RayExecutor:
             for reference in done:
                 with self._lock:
                     waiting = self._waiting.pop(reference)
-                result = self._result(waiting.job, reference)
+                outcome = self._outcome(waiting, reference)
                 with self._lock:
-                    if result.state == "interrupted" and not self._stopping and waiting.starts < _RETRIES:
+                    cut_off = outcome.state == "interrupted" and not self._ending(waiting.cell)
+                    if cut_off and waiting.starts < _RETRIES:
                         self._start(replace(waiting, starts=waiting.starts + 1))  # its node was asked to end
                     else:
-                        waiting.future.set_result(result)
+                        waiting.future.set_result(outcome)
 
     def _pass_on_progress(self) -> None:
         from ray.exceptions import RayError
@@ -200,53 +231,56 @@ class RayExecutor:
             with self._lock:
                 waiting = list(self._waiting.values())
             for one in waiting:
-                if one.job.run_id in moments:
-                    one.listener(one.job, moments[one.job.run_id])
+                if one.cell.run_id in moments:
+                    one.listener(one.cell, moments[one.cell.run_id])
 
-    def _result(self, job: Job, reference: Any) -> JobResult:
+    def _outcome(self, waiting: _Waiting, reference: Any) -> Outcome:
         from ray.exceptions import RayError, TaskCancelledError, WorkerCrashedError
 
+        cell, folder = waiting.cell, waiting.workspace.out / waiting.cell.run_id
         try:
             answer: _Answer = self._ray.get(reference)
-            _store(job.folder, answer.files)
+            _store(folder, answer.files)
             if self._storage is not None and answer.files:
-                self._storage.delete(job.run_id)
-            record = read_record(job.folder) if answer.state == "done" else None
+                self._storage.delete(cell.run_id)
+            record = read_record(folder) if answer.state == "done" else None
         except TaskCancelledError:
-            return JobResult(job, "interrupted")
+            return Outcome(cell, "interrupted")
         except WorkerCrashedError:
-            if self._stopping:
-                return JobResult(job, "interrupted")
+            if self._ending(cell):
+                return Outcome(cell, "interrupted")
             error = f"its worker died {_RETRIES + 1} times (out of memory?)"
-            return JobResult(job, "failed", error=error)
+            return Outcome(cell, "failed", error=error)
         except RayError as error:
             reason = str(error).strip().rpartition("\n")[2]
-            return JobResult(job, "failed", error=f"{type(error).__name__}: {reason}")
+            return Outcome(cell, "failed", error=f"{type(error).__name__}: {reason}")
         except (OSError, UserError) as error:
-            return JobResult(job, "failed", error=str(error))
+            return Outcome(cell, "failed", error=str(error))
         if answer.state == "done" and record is None:
-            error_text = f"its record is missing from {job.folder}"
-            return JobResult(job, "failed", error=error_text, seconds=answer.seconds)
-        return JobResult(job, answer.state, record, answer.error, answer.seconds)
+            error_text = f"its record is missing from {folder}"
+            return Outcome(cell, "failed", error=error_text, seconds=answer.seconds)
+        return Outcome(cell, answer.state, record, answer.error, answer.seconds)
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A job whose result is awaited."""
+    """A cell whose outcome is awaited."""
 
-    job: Job
+    cell: Cell
+    workspace: Workspace
     listener: Listener
-    future: Future[JobResult]
+    future: Future[Outcome]
     starts: int = 0
 
 
 class _Order(NamedTuple):
-    """What is sent to a worker: the job, the user's source files by path, and where checkpoints are.
+    """What is sent to a worker: the cell, the user's source files by path, and where checkpoints are.
 
     mark: A file that the worker finds if it shares the folder of the runs; None: it shall not look.
     """
 
-    job: Job
+    cell: Cell
+    workspace: Workspace
     sources: dict[str, str]
     mark: Path | None
     threads: int
@@ -256,8 +290,8 @@ class _Order(NamedTuple):
 class _Answer(NamedTuple):
     """What a worker returns; the files of the run only where its folder is not shared."""
 
-    state: JobState
-    error: str | None
+    state: State
+    error: str
     seconds: float
     files: dict[str, bytes]
 
@@ -294,26 +328,26 @@ def _compute(order: _Order, board: Any) -> _Answer:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(order.threads)
-    job = order.job
+    cell, workspace = order.cell, order.workspace
     shared = order.mark is not None and order.mark.exists()
     if not shared:
-        job = replace(job, out=_own_folder() / "runs")
+        workspace = replace(workspace, out=_own_folder() / "runs")
+    folder = workspace.out / cell.run_id
     read_from_copies(_copy(order.sources))
-    reporter = Reporter(lambda moment: board.put.remote(job.run_id, moment))
+    reporter = Reporter(lambda moment: board.put.remote(cell.run_id, moment))
     with _output_restored():
-        if order.storage is None:
-            state, error = run_job(job, reporter)
-        else:
+        if order.storage is not None:
             try:
-                order.storage.fetch(job.folder)
+                order.storage.fetch(folder)
             except UserError as unread:
                 return _Answer("failed", str(unread), time.monotonic() - start, {})
-            state, error = run_job(job, reporter, on_saved=order.storage.keep)
+            workspace = replace(workspace, on_saved=order.storage.keep)
+        state, error = run_cell(cell, workspace, reporter)
     files: dict[str, bytes] = {}
     if not shared and state == "done":
-        paths = [path for path in job.folder.iterdir() if path.is_file() and path.stat().st_size]
+        paths = [path for path in folder.iterdir() if path.is_file() and path.stat().st_size]
         files = {path.name: path.read_bytes() for path in paths}
-        shutil.rmtree(job.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return _Answer(state, error, time.monotonic() - start, files)
 
 

@@ -14,7 +14,8 @@ from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.results.statistics import spread
 from gplasc.runs.spec import identify_all
-from gplasc.study.cell import Job, JobResult
+from gplasc.runs.workspace import Workspace
+from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
@@ -71,15 +72,16 @@ def run_sweep(
         replace(point, seeds=tuple(identify_all(point.seeds, data_dir=data_dir)))
         for point in grid_points(axes, seeds or (own_seed,), **given)
     ]
-    jobs = [
-        Job(resolved, out, row=point.label, column="", data_dir=data_dir, device=device)
+    workspace = Workspace(out, data_dir, device)
+    cells = [
+        Cell(dict(zip(point.values, point.texts, strict=True)), resolved)
         for point in points
         for resolved in point.seeds
     ]
     if dry_run:
-        print(forecast(jobs, threads=processes.threads).text(processes.workers))
+        print(forecast(cells, workspace, threads=processes.threads).text(processes.workers))
         return 0
-    results = compute(jobs, engine.open(arguments["scale"]), overview)
+    results = compute(cells, workspace, engine.open(arguments["scale"]), overview)
     _summary(points, axes, results).print()
     name = hashlib.sha256(" ".join(sorted(results)).encode()).hexdigest()[:8]
     path = write_atomic(out / f"sweep-{name}" / "table.csv", _runs(points, axes, results).to_csv())
@@ -89,7 +91,7 @@ def run_sweep(
     return 1 if failed else 0
 
 
-def _summary(points: Sequence[Point], axes: Collection[str], results: Mapping[str, JobResult]) -> Table:
+def _summary(points: Sequence[Point], axes: Collection[str], results: Mapping[str, Outcome]) -> Table:
     """Return a row for every point, with mean and standard deviation over its seeds."""
     rows: list[list[str]] = []
     accuracies: list[float] = []
@@ -112,7 +114,7 @@ def _summary(points: Sequence[Point], axes: Collection[str], results: Mapping[st
     )
 
 
-def _runs(points: Sequence[Point], axes: Collection[str], results: Mapping[str, JobResult]) -> Table:
+def _runs(points: Sequence[Point], axes: Collection[str], results: Mapping[str, Outcome]) -> Table:
     """Return a row for every run."""
     rows = []
     for point in points:
@@ -123,10 +125,10 @@ def _runs(points: Sequence[Point], axes: Collection[str], results: Mapping[str, 
                 [
                     *point.texts,
                     resolved.config.seed,
-                    result.job.run_id,
+                    result.cell.run_id,
                     *(record["metrics"][s][m] if record else None for m, s in _MEASURES),
                     record["seconds"] if record else None,
-                    result.error,
+                    result.error or None,
                 ]
             )
     measures = [f"{metric}_{scenario}" for metric, scenario in _MEASURES]

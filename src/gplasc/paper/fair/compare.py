@@ -23,13 +23,14 @@ from gplasc.paper.fair.summary import (
     read_summary,
 )
 from gplasc.paper.fair.tables import save_summary, summary_tables
-from gplasc.paper.reproduce import identified, jobs_of
+from gplasc.paper.reproduce import cells_of, identified
 from gplasc.paper.summary import scale_statement
 from gplasc.paper.views import pairs_of, run_overlap
 from gplasc.results.record import read_record
 from gplasc.runs.restore import restore
+from gplasc.runs.workspace import Workspace
 from gplasc.streams import Stream
-from gplasc.study.cell import Executor, JobResult
+from gplasc.study.cell import Executor, Outcome
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
@@ -50,7 +51,7 @@ class Compared:
 
     summary: FairSummary
     files: list[Path]
-    failed: list[JobResult]
+    failed: list[Outcome]
 
 
 def compare_fairly(
@@ -93,18 +94,19 @@ def compare_fairly(
     engine = engine or Engine()
     engine.check()
     sides = plan_sides(protocol)
+    workspace = Workspace(out, data_dir, device)
     opened = open_executor or (lambda: engine.open(protocol.scale))
     earlier = read_summary(summary_file) if summary_file is not None and summary_file.exists() else None
     known = {} if earlier is None else earlier.records()
     overlaps = {run: float(found["overlap"]) for run, found in known.items() if found["overlap"] is not None}
 
-    def stage(name: str, groups: _Runs, complete: Container[str]) -> dict[str, JobResult]:
+    def stage(name: str, groups: _Runs, complete: Container[str]) -> dict[str, Outcome]:
         runs = [run for run in _all(groups) if run.run_id not in complete]
         if not runs:
             return {}
         if overview is not None:
             overview.say(f"{protocol.experiment}, fair: {name}, {len({run.run_id for run in runs})} runs")
-        return compute(jobs_of(runs, out, data_dir, device), opened(), overview)
+        return compute(cells_of(runs), workspace, opened(), overview)
 
     tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
     results = stage("tuning on validation", tuning, known)
@@ -135,7 +137,7 @@ def compare_fairly(
     failed = [result for result in results.values() if result.state == "failed"]
     print_failures(failed)
     print(f"written: {', '.join(map(str, files))}")
-    return Compared(summary, files, [result for result in failed if result.job.run_id in gaps])
+    return Compared(summary, files, [result for result in failed if result.cell.run_id in gaps])
 
 
 def preview_fair(
@@ -167,8 +169,7 @@ def preview_fair(
         stages["temperature x plug-in (runs at the preset may be counted above)"] = warmth
     lines = [f"{protocol.experiment}, fair: {sides[0].experiment.title}"]
     for name, groups in stages.items():
-        jobs = jobs_of(_all(groups), out, data_dir, device)
-        found = forecast(jobs, threads=processes.threads)
+        found = forecast(cells_of(_all(groups)), Workspace(out, data_dir, device), threads=processes.threads)
         lines += [f"{name}:", found.text(processes.workers)]
     return "\n".join(lines)
 
@@ -224,7 +225,7 @@ def _identified(groups: _Runs, data_dir: Path | None) -> _Runs:
     return {key: [next(flat) for _ in group] for key, group in groups.items()}
 
 
-def _records(results: Mapping[str, JobResult]) -> dict[str, Any]:
+def _records(results: Mapping[str, Outcome]) -> dict[str, Any]:
     return {run: result.record for run, result in results.items() if result.record is not None}
 
 
