@@ -503,7 +503,11 @@ def test_wrong_settings_are_explained(change, message):
         ({"num_classes": 0}, ValueError, "num_classes must be at least 1"),
         ({"past_features": signed(3, 8)}, ValueError, "belong together"),
         ({"previous_features": signed(3, 8)}, ValueError, "belong together"),
-        ({"past_features": signed(3, 8), "previous_features": signed(2, 8)}, ValueError, "the same rows"),
+        (
+            {"past_features": signed(3, 8), "previous_features": signed(2, 8)},
+            ValueError,
+            r"previous_features must have shape \(3, 8\)",
+        ),
         (
             {"past_features": signed(3, 7), "previous_features": signed(3, 7)},
             ValueError,
@@ -516,7 +520,11 @@ def test_wrong_settings_are_explained(change, message):
         ),
         ({"past": LABELS}, TypeError, "boolean mask"),
         ({"past": LABELS > 4, "past_features": signed(3, 8)}, ValueError, "leave out past_features"),
-        ({"past": LABELS > 4, "previous_features": signed(3, 8)}, ValueError, "the same rows"),
+        (
+            {"past": LABELS > 4, "previous_features": signed(3, 8)},
+            ValueError,
+            r"previous_features must have shape \(6, 8\)",
+        ),
     ],
 )
 def test_wrong_batches_are_explained(change, error, message):

@@ -1,6 +1,6 @@
 import pytest
 
-from gplasc.losses import _blocks
+from gplasc.losses import kernels
 
 
 @pytest.fixture
@@ -9,6 +9,6 @@ def in_blocks(monkeypatch):
 
     def limit(height: int | None, rows: int = 1) -> None:
         if height is not None:
-            monkeypatch.setattr(_blocks, "PAIRS_PER_BLOCK", height * rows)
+            monkeypatch.setattr(kernels, "PAIRS_PER_BLOCK", height * rows)
 
     return limit

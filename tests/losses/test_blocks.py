@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gplasc.losses import _blocks, kernels, range_loss, relation_distillation, supcon, unit_rows
+from gplasc.losses import kernels, range_loss, relation_distillation, supcon, unit_rows
 
 
 def batch(size: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -40,7 +40,7 @@ def test_large_batches_are_taken_in_blocks_on_their_own(name, monkeypatch):
     z, old, y = batch(128, 8)
     plain = LOSSES[name](z, old, y)
     (expected,) = torch.autograd.grad(plain, z)
-    monkeypatch.setattr(_blocks, "PAIRS_PER_BLOCK", 1000)
+    monkeypatch.setattr(kernels, "PAIRS_PER_BLOCK", 1000)
     shapes = []
     original = torch.Tensor.__matmul__
 
@@ -77,7 +77,7 @@ def test_blocks_keep_no_pair_matrix_for_the_backward_pass(in_blocks):
 def test_the_shared_cosines_are_left_out_for_large_batches(monkeypatch):
     z, _, _ = batch(64, 8)
     assert torch.equal(kernels.cosines(z), z @ z.T)
-    monkeypatch.setattr(_blocks, "PAIRS_PER_BLOCK", 64 * 64 - 1)
+    monkeypatch.setattr(kernels, "PAIRS_PER_BLOCK", 64 * 64 - 1)
     assert kernels.cosines(z) is None
 
 

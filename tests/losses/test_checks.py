@@ -3,8 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gplasc.losses import _checks, supcon, unit_rows
-from gplasc.losses._checks import check_unit
+from gplasc.losses import checks, supcon, unit_rows
+from gplasc.losses.checks import check_unit
 
 
 @given(seed=st.integers(0, 1000), scale=st.floats(1e-6, 1e6))
@@ -46,7 +46,7 @@ def test_rows_of_wrong_length_are_named():
 def test_other_devices_are_checked_once_for_each_loss(monkeypatch):
     """A device other than the CPU must not be synchronized at every step."""
     checked = []
-    monkeypatch.setattr(_checks, "_checked", set())
+    monkeypatch.setattr(checks, "_checked", set())
 
     class Elsewhere:
         device = torch.device("cuda")

@@ -210,7 +210,7 @@ def test_prd_is_never_nan_and_always_has_a_graph(rows, classes, dtype):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"student": torch.eye(2)}, ValueError, "must describe the same rows"),
+        ({"student": torch.eye(2)}, ValueError, r"teacher must have shape \(2, E\)"),
         ({"teacher": 3 * torch.eye(3)}, ValueError, "teacher must have rows of length 1"),
         ({"student": torch.eye(3).long()}, TypeError, "student must be floating point"),
         ({"student_temperature": 0.0}, ValueError, "student_temperature"),
@@ -232,9 +232,9 @@ def test_wrong_arguments_of_ird_are_explained(change, error, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"student": torch.eye(2)}, "must describe the same rows"),
-        ({"teacher_prototypes": torch.eye(3)[:2]}, "must describe the same rows"),
-        ({"student_prototypes": torch.eye(4)[:3]}, "student and student_prototypes must have the same width"),
+        ({"student": torch.eye(2)}, r"teacher must have shape \(2, E\)"),
+        ({"teacher_prototypes": torch.eye(3)[:2]}, r"teacher_prototypes must have shape \(3, 3\)"),
+        ({"student_prototypes": torch.eye(4)[:3]}, r"student_prototypes must have shape \(C, 3\)"),
         ({"student_prototypes": 2 * torch.eye(3)}, "student_prototypes must have rows of length 1"),
         ({"teacher_temperature": 0.0}, "teacher_temperature"),
     ],

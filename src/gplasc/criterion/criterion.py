@@ -4,7 +4,7 @@ import inspect
 import json
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -13,16 +13,8 @@ from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
 from gplasc.criterion.terms import Distillation, distill, unit
 from gplasc.losses import assignment_loss, kernels
-from gplasc.losses._blocks import full_precision
-from gplasc.losses._checks import (
-    check_choice,
-    check_labels,
-    check_mask,
-    check_pair,
-    check_positive,
-    check_rows,
-)
-from gplasc.losses.kernels import RangeForm
+from gplasc.losses.checks import check_choice, check_positive, check_tensor
+from gplasc.losses.kernels import RangeForm, full_precision
 from gplasc.losses.region import PositionTarget
 
 _EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
@@ -172,9 +164,9 @@ class GPLASC(Regions):
                 raise TypeError(f"{name} must be a number, got {value!r}.")
             if not float(value) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {value}.")
-        check_choice("frame", frame, get_args(Frame))
-        check_choice("position_target", position_target, get_args(PositionTarget))
-        check_choice("range_form", range_form, get_args(RangeForm))
+        check_choice("frame", frame, Frame)
+        check_choice("position_target", position_target, PositionTarget)
+        check_choice("range_form", range_form, RangeForm)
         check_positive("assign_temperature", assign_temperature)
         distillations = _distillation_weights(distillation)
         super().__init__(
@@ -240,14 +232,14 @@ class GPLASC(Regions):
             ValueError: If shapes do not fit, the task has no direction, or features are NaN or infinite.
         """
         task = self.check_task(task)
-        check_rows("features", features, self.feature_dim)
-        check_labels(labels, len(features), "labels")
+        check_tensor("features", features, ("N", self.feature_dim))
+        check_tensor("labels", labels, (len(features),), "labels")
         if past is not None:
             if past_features is not None:
                 raise ValueError("past marks rows of features: leave out past_features.")
-            check_mask("past", past, len(features))
+            check_tensor("past", past, (len(features),), "mask")
             if previous_features is not None:
-                check_rows("previous_features", previous_features, self.feature_dim)
+                check_tensor("previous_features", previous_features, ("M", self.feature_dim))
                 if len(previous_features) == len(past):
                     previous_features = previous_features[past]
             if past_tasks is not None and len(past_tasks) == len(past):
@@ -344,9 +336,8 @@ class GPLASC(Regions):
     def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> Tensor:
         if student is None or teacher is None or self.lambda_distill == 0:
             return z.sum() * 0.0
-        check_rows("past_features", student, self.feature_dim)
-        check_rows("previous_features", teacher, self.feature_dim)
-        check_pair(("past_features", "previous_features"), student, teacher, same_width=True)
+        check_tensor("past_features", student, ("M", self.feature_dim))
+        check_tensor("previous_features", teacher, tuple(student.shape))
         return self.lambda_distill * distill(
             student, teacher, self.distillation, self.projector, limit_gradient=self.limit_gradient
         )
@@ -354,8 +345,8 @@ class GPLASC(Regions):
     def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
         tasks = torch.full((len(z),), task, device=z.device)
         if past is not None and past_tasks is not None:
-            check_rows("past_features", past, self.feature_dim)
-            check_labels(past_tasks, len(past), "past_tasks")
+            check_tensor("past_features", past, ("M", self.feature_dim))
+            check_tensor("past_tasks", past_tasks, (len(past),), "labels")
             z = torch.cat([z, unit(past, limit_gradient=self.limit_gradient)])
             tasks = torch.cat([tasks, past_tasks.to(tasks)])
         term = assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
@@ -375,7 +366,7 @@ def _distillation_weights(distillation: str | Mapping[str, float]) -> dict[str, 
         return {}
     weights = {distillation: 1.0} if isinstance(distillation, str) else dict(distillation)
     for name, weight in weights.items():
-        check_choice("distillation", name, get_args(Distillation))
+        check_choice("distillation", name, Distillation)
         if not weight >= 0:
             raise ValueError(f"the weight of distillation {name!r} must be 0 or more, got {weight}.")
     return {name: float(weight) for name, weight in weights.items() if weight > 0}

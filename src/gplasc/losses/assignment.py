@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from gplasc.losses import kernels
-from gplasc.losses._blocks import full_precision
-from gplasc.losses._checks import check_labels, check_positive, check_rows, check_unit
+from gplasc.losses.checks import check_positive, check_tensor, check_unit
 
 
 def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temperature: float = 0.1) -> Tensor:
@@ -33,14 +32,12 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
     >>> round(assignment_loss(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), temperature=1.0).item(), 4)
     0.3133
     """
-    check_rows("features", features)
-    check_labels(tasks, len(features), "tasks")
-    check_rows("vertices", vertices)
+    check_tensor("features", features)
+    check_tensor("tasks", tasks, (len(features),), "labels")
+    check_tensor("vertices", vertices, ("T", features.shape[1]))
     check_positive("temperature", temperature)
-    if vertices.shape[1] != features.shape[1] or len(vertices) == 0:
-        raise ValueError(
-            f"vertices must have shape (T, {features.shape[1]}), T >= 1, got {tuple(vertices.shape)}."
-        )
+    if len(vertices) == 0:
+        raise ValueError("vertices must have T >= 1 rows.")
     check_unit("assignment_loss", "vertices", vertices)
     if tasks.device.type == "cpu" and len(tasks) > 0 and not torch.compiler.is_compiling():
         low, high = int(tasks.min()), int(tasks.max())
@@ -48,5 +45,5 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
             raise ValueError(
                 f"tasks must be in [0, {len(vertices)}), one vertex per task, got {low} to {high}."
             )
-    with full_precision(features):
+    with kernels.full_precision(features):
         return kernels.assignment(kernels.unit(features), tasks, vertices, temperature)

@@ -1,20 +1,14 @@
 """Supervised contrastive loss, and rows of unit length."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from torch import Tensor
 
 from gplasc.losses import kernels
-from gplasc.losses._blocks import full_precision
-from gplasc.losses._checks import (
-    check_choice,
-    check_labels,
-    check_mask,
-    check_positive,
-    check_rows,
-    check_unit,
-)
-from gplasc.losses.kernels import Reduction
+from gplasc.losses.checks import check_choice, check_positive, check_tensor, check_unit
+from gplasc.losses.kernels import Reduction, full_precision, promote
+
+Divisor = Literal["anchors", "rows"]
 
 
 def supcon(
@@ -24,7 +18,7 @@ def supcon(
     temperature: float,
     anchors: Tensor | None = None,
     base_temperature: float | None = None,
-    divisor: Literal["anchors", "rows"] = "anchors",
+    divisor: Divisor = "anchors",
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Supervised contrastive loss (SupCon, Khosla et al. 2020); with `anchors` the asymmetric form of Co2L.
@@ -55,27 +49,21 @@ def supcon(
     >>> supcon(z, torch.tensor([0, 0, 1]), temperature=1.0)  # log(1 + 1/e)
     tensor(0.3133)
     """
-    check_rows("z", z)
-    check_labels(y, len(z))
+    check_tensor("z", z)
+    check_tensor("y", y, (len(z),), "labels")
     check_positive("temperature", temperature)
-    check_choice("divisor", divisor, ("anchors", "rows"))
-    check_choice("reduction", reduction, get_args(Reduction))
+    check_choice("divisor", divisor, Divisor)
+    check_choice("reduction", reduction, Reduction)
     scale = None
     if base_temperature is not None:
         check_positive("base_temperature", base_temperature)
         scale = temperature / base_temperature
     if anchors is not None:
-        check_mask("anchors", anchors, len(z))
+        check_tensor("anchors", anchors, (len(z),), "mask")
     check_unit("supcon", "z", z)
     with full_precision(z):
         return kernels.supcon(
-            kernels.promote(z),
-            y,
-            temperature,
-            anchors=anchors,
-            over=divisor,
-            reduction=reduction,
-            scale=scale,
+            promote(z), y, temperature, anchors=anchors, over=divisor, reduction=reduction, scale=scale
         )
 
 
@@ -100,6 +88,6 @@ def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
     >>> unit_rows(torch.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    check_rows("features", features)
+    check_tensor("features", features)
     with full_precision(features):
         return kernels.unit(features, eps)

@@ -1,15 +1,14 @@
 """Distillation of features: keep the features of past samples close to those of the previous model."""
 
 import math
-from typing import get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from gplasc.losses import kernels
-from gplasc.losses._blocks import full_precision
-from gplasc.losses._checks import check_choice, check_pair
-from gplasc.losses.kernels import Reduction, promote
+from gplasc.losses.checks import check_choice, check_tensor
+from gplasc.losses.kernels import Reduction, full_precision, promote
 
 
 def feature_distillation(
@@ -38,8 +37,9 @@ def feature_distillation(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit or an option is unknown.
     """
-    check_pair(("student", "teacher"), student, teacher, same_width=True)
-    check_choice("reduction", reduction, get_args(Reduction))
+    check_tensor("student", student)
+    check_tensor("teacher", teacher, tuple(student.shape))
+    check_choice("reduction", reduction, Reduction)
     with full_precision(student):
         rows = kernels.unit if normalize else promote
         return kernels.feature_distance(rows(student), rows(teacher), reduction)
@@ -79,8 +79,13 @@ class FeatureProjector(nn.Module):
             )
         if generator is None:
             generator = torch.Generator().manual_seed(0)
-        self.encoder = _linear(feature_dim, code_dim, generator)
-        self.decoder = _linear(code_dim, feature_dim, generator)
+        # Without initialization, which would draw from the global generator.
+        self.encoder = skip_init(nn.Linear, feature_dim, code_dim)
+        self.decoder = skip_init(nn.Linear, code_dim, feature_dim)
+        for layer in (self.encoder, self.decoder):
+            bound = 1 / math.sqrt(layer.in_features)
+            nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
         self.sigmoid = sigmoid
 
     def forward(self, features: Tensor) -> Tensor:
@@ -116,17 +121,8 @@ def projector_distillation(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit or an option is unknown.
     """
-    check_pair(("student", "teacher"), student, teacher, same_width=True)
-    check_choice("reduction", reduction, get_args(Reduction))
+    check_tensor("student", student)
+    check_tensor("teacher", teacher, tuple(student.shape))
+    check_choice("reduction", reduction, Reduction)
     with full_precision(student):
         return kernels.projected_distance(promote(student), promote(teacher), projector, reduction)
-
-
-def _linear(width: int, out: int, generator: torch.Generator) -> nn.Linear:
-    # Created on the meta device first, so that nothing is drawn from the global generator.
-    layer = nn.Linear(width, out, device="meta").to_empty(device="cpu")
-    bound = 1 / math.sqrt(width)
-    with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.uniform_(-bound, bound, generator=generator)
-    return layer

@@ -1,25 +1,29 @@
 """The arithmetic of the losses. Arguments are trusted; the public functions of this package check them.
 
 Rows are float32 or float64, and the kernels run outside autocast. `z` are unit rows of shape (N, D) and `y` integer
-labels of shape (N,). Losses over pairs of rows take the cosines `z @ z.T` where two terms share them; without them a
-large batch is computed in blocks of rows, see `gplasc.losses._blocks`. A loss without rows or pairs is 0 and part of
-the graph.
+labels of shape (N,). A loss without rows or pairs is 0 and part of the graph.
+
+The (N, N) matrix of cosines and the temporaries of a loss over it grow with the square of the batch. Above
+`PAIRS_PER_BLOCK` pairs a loss is therefore computed in blocks of rows; each block is recomputed in the backward pass
+instead of being stored. The result is the same up to rounding; the cost is one more product of the features. Losses
+over pairs take the cosines `z @ z.T` where two terms share them.
 """
 
+import contextlib
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from gplasc.losses import _blocks
-from gplasc.losses._blocks import by_rows, without_self
+from torch.autograd.function import once_differentiable
 
 Reduction = Literal["mean", "sum", "none"]
 """Over rows, as in PyTorch's losses."""
 RangeForm = Literal["hinge", "softplus", "leaky_relu", "squared_hinge"]
 """The penalty of the range loss."""
+PAIRS_PER_BLOCK = 2**22
+"""Entries of a block: 16 MiB in float32. A batch of up to 2048 rows is one block."""
 
 _LOW_PRECISION = (torch.float16, torch.bfloat16)
 _SHORTEST_CENTER = 1e-4
@@ -31,7 +35,7 @@ _PENALTIES: dict[RangeForm, Callable[[Tensor], Tensor]] = {
 }
 
 
-class RangePairs(NamedTuple):
+class _RangePairs(NamedTuple):
     """The range loss and the share of pairs of different classes below the threshold; both 0 without such pairs."""
 
     loss: Tensor
@@ -41,6 +45,14 @@ class RangePairs(NamedTuple):
 def promote(tensor: Tensor) -> Tensor:
     """Convert half precision to float32; float32 and float64 stay."""
     return tensor.float() if tensor.dtype in _LOW_PRECISION else tensor
+
+
+def full_precision(tensor: Tensor) -> contextlib.AbstractContextManager[object]:
+    """Return a context without autocast on the tensor's device, so that float32 arithmetic stays float32."""
+    kind = tensor.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return contextlib.nullcontext()
 
 
 def unit(features: Tensor, eps: float = 1e-12) -> Tensor:
@@ -53,15 +65,7 @@ def unit(features: Tensor, eps: float = 1e-12) -> Tensor:
 
 def cosines(z: Tensor) -> Tensor | None:
     """Return the cosines (N, N) of all pairs of rows, or None for a batch that is computed in blocks."""
-    return z @ z.T if len(z) ** 2 <= _blocks.PAIRS_PER_BLOCK else None
-
-
-def reduce_rows(per_row: Tensor, reduction: Reduction) -> Tensor:
-    """Reduce (N,) by "none", "sum" or "mean"; the mean without rows is 0 and part of the graph."""
-    if reduction == "none":
-        return per_row
-    total = per_row.sum()
-    return total / max(1, len(per_row)) if reduction == "mean" else total
+    return z @ z.T if len(z) ** 2 <= PAIRS_PER_BLOCK else None
 
 
 def supcon(
@@ -79,9 +83,9 @@ def supcon(
 
     def block(start: int, stop: int, z: Tensor, y: Tensor, cosines: Tensor | None) -> Tensor:
         similarity = (z[start:stop] @ z.T if cosines is None else cosines[start:stop]) / temperature
-        positive = without_self(y[start:stop, None] == y[None, :], start, False)
+        positive = _without_self(y[start:stop, None] == y[None, :], start, False)
         # A finite filling, not -inf: with a single row the logarithm must stay finite for its gradient.
-        others = without_self(similarity, start, torch.finfo(similarity.dtype).min)
+        others = _without_self(similarity, start, torch.finfo(similarity.dtype).min)
         count = positive.sum(dim=1).to(similarity.dtype)
         attraction = torch.where(positive, similarity, 0.0).sum(dim=1) / count.clamp(min=1)
         loss = torch.where(count > 0, others.logsumexp(dim=1) - attraction, 0.0)
@@ -90,7 +94,7 @@ def supcon(
     if len(z) == 0:
         per_row, has_loss = z.sum(dim=1) * 0.0, y.new_zeros(0, dtype=z.dtype)
     else:
-        per_row, has_loss = by_rows(block, len(z), z, y, cosines).unbind(dim=1)
+        per_row, has_loss = _by_rows(block, len(z), z, y, cosines).unbind(dim=1)
     if anchors is not None:
         per_row = torch.where(anchors, per_row, 0.0)
         has_loss = torch.where(anchors, has_loss, 0.0)
@@ -98,7 +102,7 @@ def supcon(
         per_row = per_row * scale
     if reduction == "mean" and over == "anchors":
         return per_row.sum() / has_loss.detach().sum().clamp(min=1)
-    return reduce_rows(per_row, reduction)
+    return _reduce_rows(per_row, reduction)
 
 
 def relation(
@@ -119,16 +123,16 @@ def relation(
         now = z[start:stop] @ z.T if now is None else now[start:stop]
         before = old[start:stop] @ old.T if before is None else before[start:stop]
         lowest = torch.finfo(before.dtype).min
-        target = without_self(before / teacher_temperature, start, lowest).softmax(dim=1)
+        target = _without_self(before / teacher_temperature, start, lowest).softmax(dim=1)
         similarity = now / student_temperature
-        others = without_self(similarity, start, torch.finfo(similarity.dtype).min)
+        others = _without_self(similarity, start, torch.finfo(similarity.dtype).min)
         # The target is exactly 0 at the self-pair, where the finite similarity keeps the product 0 too.
         return others.logsumexp(dim=1) - (target.to(similarity.dtype) * similarity).sum(dim=1)
 
     if len(student) < 2:
-        return reduce_rows(student.sum(dim=1) * 0.0, reduction)
+        return _reduce_rows(student.sum(dim=1) * 0.0, reduction)
     before = None if teacher_cosines is None else teacher_cosines.detach()
-    return reduce_rows(by_rows(block, len(student), student, teacher.detach(), cosines, before), reduction)
+    return _reduce_rows(_by_rows(block, len(student), student, teacher.detach(), cosines, before), reduction)
 
 
 def prototype_relation(
@@ -143,10 +147,10 @@ def prototype_relation(
     """Relation distillation to the (student, teacher) prototypes, see `prototype_relation_distillation`."""
     similarity = student @ prototypes[0].T / student_temperature
     if similarity.shape[1] == 0:
-        return reduce_rows(student.sum(dim=1) * 0.0, reduction)
+        return _reduce_rows(student.sum(dim=1) * 0.0, reduction)
     old = teacher.detach() @ prototypes[1].detach().T
     target = (old / teacher_temperature).softmax(dim=1).to(similarity.dtype)
-    return reduce_rows(similarity.logsumexp(dim=1) - (target * similarity).sum(dim=1), reduction)
+    return _reduce_rows(similarity.logsumexp(dim=1) - (target * similarity).sum(dim=1), reduction)
 
 
 def prototype_contrast(
@@ -189,7 +193,7 @@ def range_pairs(
     *,
     reduction: Literal["mean", "sum"] = "mean",
     cosines: Tensor | None = None,
-) -> RangePairs:
+) -> _RangePairs:
     """Range loss, see `gplasc.losses.range_loss`, and the share of pairs below the threshold."""
 
     def block(start: int, stop: int, z: Tensor, y: Tensor, cosines: Tensor | None) -> Tensor:
@@ -202,11 +206,11 @@ def range_pairs(
     if len(z) == 0:
         total, pairs, active = z.sum() * 0.0, z.new_zeros(()), z.new_zeros(())
     else:
-        total, pairs, active = by_rows(block, len(z), z, y, cosines).sum(dim=0).unbind()
+        total, pairs, active = _by_rows(block, len(z), z, y, cosines).sum(dim=0).unbind()
         pairs, active = pairs.detach(), active.detach()
     if reduction == "mean":
         total = total / pairs.clamp(min=1)
-    return RangePairs(total, active / pairs.clamp(min=1))
+    return _RangePairs(total, active / pairs.clamp(min=1))
 
 
 def class_sizes(y: Tensor) -> Tensor:
@@ -236,7 +240,7 @@ def center_cosine(center: Tensor, vertex: Tensor) -> Tensor:
 
 def feature_distance(student: Tensor, teacher: Tensor, reduction: Reduction = "mean") -> Tensor:
     """Return the squared distances between the rows of two matrices (N, D); no gradient reaches the teacher."""
-    return reduce_rows((student - teacher.detach()).square().sum(dim=1), reduction)
+    return _reduce_rows((student - teacher.detach()).square().sum(dim=1), reduction)
 
 
 def projected_distance(
@@ -244,7 +248,7 @@ def projected_distance(
 ) -> Tensor:
     """Return the mean squared differences (over D) between the student and the projected teacher, both (N, D)."""
     projected: Tensor = projector(teacher.detach())
-    return reduce_rows((student - projected).square().mean(dim=1), reduction)
+    return _reduce_rows((student - projected).square().mean(dim=1), reduction)
 
 
 def assignment(z: Tensor, tasks: Tensor, vertices: Tensor, temperature: float) -> Tensor:
@@ -254,3 +258,75 @@ def assignment(z: Tensor, tasks: Tensor, vertices: Tensor, temperature: float) -
     per_row = F.cross_entropy(z @ vertices.to(z).T / temperature, tasks.long(), reduction="none")
     weight = 1 / class_sizes(tasks).to(z.dtype)  # their sum is the number of tasks present
     return weight @ per_row / weight.sum()
+
+
+def _reduce_rows(per_row: Tensor, reduction: Reduction) -> Tensor:
+    """Reduce (N,) by "none", "sum" or "mean"; the mean without rows is 0 and part of the graph."""
+    if reduction == "none":
+        return per_row
+    total = per_row.sum()
+    return total / max(1, len(per_row)) if reduction == "mean" else total
+
+
+def _by_rows(block: Callable[..., Tensor], rows: int, *tensors: Tensor | None) -> Tensor:
+    """Stack `block(start, stop, *tensors)`, one entry per row of start:stop, over all rows.
+
+    With several blocks only the tensors themselves are saved for the backward pass.
+    """
+    step = max(1, PAIRS_PER_BLOCK // max(1, rows))
+    if step >= rows:
+        return block(0, rows, *tensors)
+    stacked: Tensor = _Blocks.apply(block, rows, step, *tensors)  # type: ignore[no-untyped-call]
+    return stacked
+
+
+def _without_self(values: Tensor, start: int, fill: float | bool) -> Tensor:
+    """Return a copy of a block (rows, N) that begins at row `start`, its self-pairs replaced by `fill`."""
+    values = values.clone()
+    values.diagonal(start).fill_(fill)
+    return values
+
+
+class _Blocks(torch.autograd.Function):
+    """Compute blocks one after the other, and each again for its gradient.
+
+    torch.utils.checkpoint would do the same with less code, but the objects it allocates between the large blocks
+    fragment the heap: relation distillation of 16,384 rows then takes four times the memory.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, block: Callable[..., Tensor], rows: int, step: int, *tensors: Tensor | None
+    ) -> Tensor:
+        ctx.block, ctx.rows, ctx.step = block, rows, step
+        ctx.save_for_backward(*tensors)
+        result: Tensor | None = None
+        for start in range(0, rows, step):
+            stop = min(start + step, rows)
+            piece = block(start, stop, *tensors)
+            if result is None:
+                result = piece.new_empty(rows, *piece.shape[1:])
+            result[start:stop] = piece
+        assert result is not None
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = ctx.needs_input_grad[3:]
+        tensors = [
+            tensor.detach().requires_grad_() if want else tensor
+            for tensor, want in zip(ctx.saved_tensors, wanted, strict=True)
+        ]
+        leaves = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want]
+        totals = [torch.zeros_like(leaf) for leaf in leaves]
+        for start in range(0, ctx.rows, ctx.step):
+            stop = min(start + ctx.step, ctx.rows)
+            with torch.enable_grad(), full_precision(gradient):
+                piece = ctx.block(start, stop, *tensors)
+            for total, part in zip(
+                totals, torch.autograd.grad(piece, leaves, gradient[start:stop]), strict=True
+            ):
+                total += part
+        remaining = iter(totals)
+        return (None, None, None, *(next(remaining) if want else None for want in wanted))

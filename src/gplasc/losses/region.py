@@ -1,16 +1,16 @@
 """The two losses that define the region of a task: its size (range) and its center (position)."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from torch import Tensor
 
 from gplasc.losses import kernels
-from gplasc.losses._blocks import full_precision
-from gplasc.losses._checks import check_choice, check_labels, check_rows, check_tensor, check_unit
-from gplasc.losses.kernels import RangeForm, promote
+from gplasc.losses.checks import check_choice, check_tensor, check_unit
+from gplasc.losses.kernels import RangeForm, full_precision, promote
 
 PositionTarget = Literal["unit", "scaled"]
 """The target of `position_loss`."""
+_Over = Literal["mean", "sum"]
 
 
 def range_loss(
@@ -19,7 +19,7 @@ def range_loss(
     k: float | Tensor,
     *,
     form: RangeForm = "hinge",
-    reduction: Literal["mean", "sum"] = "mean",
+    reduction: _Over = "mean",
 ) -> Tensor:
     """Penalize pairs of different classes with a cosine below k (GPLASC, L_range).
 
@@ -49,10 +49,10 @@ def range_loss(
     >>> range_loss(z, torch.tensor([0, 1]), 0.25)
     tensor(0.2500)
     """
-    check_rows("z", z)
-    check_labels(y, len(z))
-    check_choice("form", form, get_args(RangeForm))
-    check_choice("reduction", reduction, ("mean", "sum"))
+    check_tensor("z", z)
+    check_tensor("y", y, (len(z),), "labels")
+    check_choice("form", form, RangeForm)
+    check_choice("reduction", reduction, _Over)
     if isinstance(k, Tensor):
         k = k.detach()
     elif not -1 <= k <= 1:
@@ -90,13 +90,11 @@ def position_loss(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
-    check_rows("z", z)
+    check_tensor("z", z)
     check_unit("position_loss", "z", z)
-    check_labels(y, len(z))
-    check_tensor("center", center)
-    if center.shape != z.shape[1:]:
-        raise ValueError(f"center must have shape ({z.shape[1]},), got {tuple(center.shape)}.")
-    check_choice("target", target, get_args(PositionTarget))
+    check_tensor("y", y, (len(z),), "labels")
+    check_tensor("center", center, (z.shape[1],))
+    check_choice("target", target, PositionTarget)
     if target == "scaled" and norm is None:
         raise ValueError('target "scaled" needs norm: pass Region.center_norm, or choose "unit".')
     with full_precision(z):

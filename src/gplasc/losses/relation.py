@@ -1,13 +1,10 @@
 """Distillation of relations: between samples (IRD), and between samples and prototypes (PRD)."""
 
-from typing import get_args
-
 from torch import Tensor
 
 from gplasc.losses import kernels
-from gplasc.losses._blocks import full_precision
-from gplasc.losses._checks import check_choice, check_pair, check_positive, check_unit
-from gplasc.losses.kernels import Reduction, promote
+from gplasc.losses.checks import check_choice, check_positive, check_tensor, check_unit
+from gplasc.losses.kernels import Reduction, full_precision, promote
 
 
 def relation_distillation(
@@ -39,10 +36,11 @@ def relation_distillation(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
-    check_pair(("student", "teacher"), student, teacher, same_width=False)
+    check_tensor("student", student)
+    check_tensor("teacher", teacher, (len(student), "E"))
     check_positive("student_temperature", student_temperature)
     check_positive("teacher_temperature", teacher_temperature)
-    check_choice("reduction", reduction, get_args(Reduction))
+    check_choice("reduction", reduction, Reduction)
     check_unit("relation_distillation", "student", student)
     check_unit("relation_distillation", "teacher", teacher)
     with full_precision(student):
@@ -84,22 +82,15 @@ def prototype_relation_distillation(
         TypeError: If an argument is not a tensor of the right type.
         ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
-    check_pair(("student", "teacher"), student, teacher, same_width=False)
-    names = ("student_prototypes", "teacher_prototypes")
-    check_pair(names, student_prototypes, teacher_prototypes, same_width=False)
+    check_tensor("student", student)
+    check_tensor("teacher", teacher, (len(student), "E"))
+    check_tensor("student_prototypes", student_prototypes, ("C", student.shape[1]))
+    check_tensor("teacher_prototypes", teacher_prototypes, (len(student_prototypes), teacher.shape[1]))
     check_positive("student_temperature", student_temperature)
     check_positive("teacher_temperature", teacher_temperature)
-    check_choice("reduction", reduction, get_args(Reduction))
-    for side, z, prototypes in (
-        ("student", student, student_prototypes),
-        ("teacher", teacher, teacher_prototypes),
-    ):
-        if z.shape[1] != prototypes.shape[1]:
-            raise ValueError(
-                f"{side} and {side}_prototypes must have the same width, got {z.shape[1]} and "
-                f"{prototypes.shape[1]}."
-            )
-        check_unit("prototype_relation_distillation", side, z)
+    check_choice("reduction", reduction, Reduction)
+    check_unit("prototype_relation_distillation", "student", student)
+    check_unit("prototype_relation_distillation", "teacher", teacher)
     check_unit("prototype_relation_distillation", "student_prototypes", student_prototypes)
     with full_precision(student):
         return kernels.prototype_relation(
