@@ -27,7 +27,7 @@ def test_every_name_is_there():
     assert all(list_experiments().values())
     assert is_grid("overlap")
     assert not is_grid("toy")
-    with pytest.raises(UserError, match="did you mean overlap"):
+    with pytest.raises(UserError, match="did you mean 'overlap'"):
         is_grid("overlaps")
 
 

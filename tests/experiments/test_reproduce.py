@@ -330,7 +330,7 @@ def test_the_real_command_with_real_processes(tmp_path, capfd):
 
 def test_mistakes_are_one_sentence(capsys, tmp_path):
     assert command("overlapp") == 2
-    assert "did you mean overlap?" in capsys.readouterr().err
+    assert "did you mean 'overlap'?" in capsys.readouterr().err
     assert command("overlap", "--methods", "er", "--out", str(tmp_path)) == 2
     assert "has no method 'er'" in capsys.readouterr().err
     with pytest.raises(UserError, match="is a grid"):

@@ -121,9 +121,9 @@ def test_experiments_are_found_by_name(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(toy, "run_toy", record)
     assert run_experiment("toy", tmp_path, seed=7) == "done"
     assert calls == [(tmp_path, 7)]
-    with pytest.raises(UserError, match="did you mean theory"):
+    with pytest.raises(UserError, match="did you mean 'theory'"):
         run_experiment("teory", tmp_path)
-    with pytest.raises(UserError, match="choose one of toy"):
+    with pytest.raises(UserError, match=r"there is no experiment .*; allowed: .*toy"):
         run_experiment("zzz", tmp_path)
 
 

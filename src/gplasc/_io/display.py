@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Protocol
 
+from gplasc._io.text import duration
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -39,19 +41,6 @@ def _rounded(value: float) -> str:
     ('0.000', '-1.235')
     """
     return f"{round(value, 3) + 0.0:.3f}"
-
-
-def duration(seconds: float) -> str:
-    """Write a duration for people.
-
-    >>> duration(75), duration(7300), duration(2.5 * 86400)
-    ('1:15', '2:01:40', '2 days 12 hours')
-    """
-    whole = max(round(seconds), 0)
-    if whole >= 48 * 3600:
-        return f"{whole // 86400:,} days {whole % 86400 // 3600} hours"
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Display(Protocol):

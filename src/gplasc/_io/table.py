@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import math
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gplasc._io.files import write_atomic
+from gplasc._io.text import html_text, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -223,29 +223,10 @@ def show(value: Value) -> str:
     return "" if value is None else printable(str(value))
 
 
-def printable(text: str) -> str:
-    r"""Return the text with control codes, and bytes of names that are not UTF-8, as visible escapes.
-
-    >>> printable("caf\udce9 \x1b[1m")
-    'caf\\udce9 \\x1b[1m'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c in "\n\u00a0\u2009\u202f" else c.encode("unicode_escape").decode()
-        for c in text
-    )
-
-
 def _cell(cell: Marked, escape: Callable[[str], str], newline: str, bold: str) -> str:
     """Escape the lines of a cell and join them; the best of a column is bold."""
     lines = [escape(line) for line in show(cell.value).split("\n")]
     return newline.join(bold.format(line) if cell.mark == "best" and line else line for line in lines)
-
-
-def html_text(text: str) -> str:
-    """Return the text for an HTML element or attribute."""
-    return html.escape(printable(text))
 
 
 def _markdown(text: str) -> str:

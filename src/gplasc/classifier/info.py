@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gplasc._io.table import Column, Table, printable
+from gplasc._io.table import Column, Table
+from gplasc._io.text import printable
 from gplasc.classifier.state import PENDING, read_state
 
 

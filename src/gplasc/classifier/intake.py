@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gplasc._io.text import printable
 from gplasc.classifier.pipeline import resize
 from gplasc.errors import UserError
 from gplasc.streams.cache import read_image
 from gplasc.streams.files import list_folders, list_images
-from gplasc.streams.info import printable
 
 Label = str | int
 _PIECE = 256
@@ -165,9 +165,9 @@ def _from_folder(root: Path, skipped: list[str] | None) -> Iterator[tuple[Tensor
             except UserError:
                 if skipped is None:
                     raise
-                skipped.append(printable(f"{name}/{file}"))
+                skipped.append(printable(f"{name}/{file}", lines=False))
                 continue
-            yield image, printable(name)
+            yield image, printable(name, lines=False)
 
 
 def _from_arrays(data: Any, labels: Any) -> Iterator[tuple[Tensor, Label]]:

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gplasc._io.display import duration
 from gplasc._io.files import write_atomic
-from gplasc._io.table import printable
+from gplasc._io.text import duration, printable
 from gplasc.classifier.intake import Label, LabeledImages
 from gplasc.classifier.pipeline import Pipeline
 from gplasc.errors import UserError

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 import gplasc
 from gplasc._io.files import remove_leftovers, write_atomic
 from gplasc._io.lock import Held, locked
-from gplasc._io.table import printable
+from gplasc._io.text import printable
 from gplasc.classifier.intake import Label
 from gplasc.classifier.model import ClassifierModel, TaskRecord
 from gplasc.classifier.schema import IndexSchema

@@ -75,11 +75,11 @@ def _write_csv(rows: Iterator[Any]) -> None:
 
 
 def _write_lines(rows: Iterator[Any]) -> None:
-    from gplasc.streams.info import printable
+    from gplasc._io.text import printable
 
     for file, classes in rows:
-        text = "  ".join(f"{printable(str(label))} {100 * p:.1f} %" for label, p in classes)
-        print(f"{printable(str(file))}  {text}", flush=True)
+        text = "  ".join(f"{printable(str(label), lines=False)} {100 * p:.1f} %" for label, p in classes)
+        print(f"{printable(str(file), lines=False)}  {text}", flush=True)
 
 
 def _with_bar(rows: Iterator[Any], total: int) -> Iterator[Any]:

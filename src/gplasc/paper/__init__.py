@@ -1,11 +1,11 @@
 """The paper's tables and figures as named experiments. Importing this package costs nothing."""
 
 import tomllib
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 
 EXPERIMENTS: dict[str, str] = {
@@ -39,9 +39,7 @@ def is_grid(name: str) -> bool:
     known = list_experiments()
     if name in known:
         return True
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}."
-    raise UserError(f"there is no experiment {name!r}; {hint}")
+    raise UserError(f"there is no experiment {name!r}; {did_you_mean(name, known)}")
 
 
 def run_experiment(name: str, out: Path, *, seed: int = 0) -> object:

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.paper import read_grid
 from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.settings.parse import nearest
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
 from gplasc.study.grid import check_seeds
@@ -227,7 +227,9 @@ def row_filter(
     known_methods = {row.method for row in experiment.rows}
     for method in methods:
         if method not in known_methods:
-            raise UserError(f"{experiment.name} has no method '{method}'; {nearest(method, known_methods)}")
+            raise UserError(
+                f"{experiment.name} has no method '{method}'; {did_you_mean(method, known_methods)}"
+            )
     names = {
         "streams": set(experiment.streams) | {s for row in experiment.rows for s in row.streams or ()},
         "buffers": {str(b) for row in experiment.rows for b in row.buffers or experiment.buffers or ()},
@@ -238,7 +240,7 @@ def row_filter(
         kinds = [kind for kind, allowed in names.items() if fnmatch.filter(allowed, word)]
         if not kinds:
             every = set().union(*names.values())
-            raise UserError(f"{experiment.name} has nothing called '{word}'; {nearest(word, every)}")
+            raise UserError(f"{experiment.name} has nothing called '{word}'; {did_you_mean(word, every)}")
         for kind in kinds:
             wanted.setdefault(kind, []).append(word)
 

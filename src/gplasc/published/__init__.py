@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from gplasc.settings.parse import nearest
+from gplasc._io.text import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def find_table(name: str) -> PublishedTable:
     'tab:acc_result'
     """
     if name not in _tables():
-        raise ValueError(f"there is no published table '{name}'; {nearest(name, _tables())}")
+        raise ValueError(f"there is no published table '{name}'; {did_you_mean(name, _tables())}")
     return _tables()[name]
 
 

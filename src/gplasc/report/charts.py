@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gplasc._io.table import Table, html_text, printable
+from gplasc._io.table import Table
+from gplasc._io.text import html_text, printable
 from gplasc.report import style
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from gplasc._io.table import html_text, printable
+from gplasc._io.text import html_text, printable
 from gplasc.report import style
 
 Grid = tuple[tuple[float | None, ...], ...]
@@ -67,11 +66,11 @@ class HeatMap:
 
     def to_html(self) -> str:
         """Return a table whose cells carry their shade as a variable for the page's style sheet."""
-        title, corner = html_text(self.title), html.escape(self.corner)
-        head = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in self.columns)
+        title, corner = html_text(self.title), html_text(self.corner)
+        head = "".join(f'<th scope="col">{html_text(c)}</th>' for c in self.columns)
         body = ""
         for name, row in zip(self.rows, self.cells(), strict=True):
-            body += f'<tr><th scope="row">{html.escape(name)}</th>'
+            body += f'<tr><th scope="row">{html_text(name)}</th>'
             for text, shade in row:
                 sign = ' class="n"' if shade < 0 else ""
                 body += f'<td{sign} style="--v:{abs(shade):.2g}">{text}</td>' if text else "<td></td>"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import gplasc
-from gplasc._io.table import Table, html_text, printable
+from gplasc._io.table import Table
+from gplasc._io.text import html_text, printable
 from gplasc.report.charts import Chart, legend, share_legend
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.section import Block, Section

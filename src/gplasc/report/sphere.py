@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gplasc._io.table import html_text, printable
+from gplasc._io.text import html_text, printable
 from gplasc.report import style
 from gplasc.report.render import render, script_json
 from gplasc.report.section import Section

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gplasc._io.display import duration
+from gplasc._io.text import duration
 from gplasc.learning import Learner
 from gplasc.learning.devices import check_device
 from gplasc.learning.learner import evaluation_samples

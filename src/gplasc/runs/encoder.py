@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.learning import ImageFormat
 from gplasc.learning.digest import digest
@@ -25,7 +26,6 @@ from gplasc.models import (
 )
 from gplasc.random import Generators
 from gplasc.settings.components import reference_digest
-from gplasc.settings.parse import nearest
 from gplasc.settings.types import OBJECT, Config
 
 
@@ -91,7 +91,7 @@ def encoder_identity(name: str) -> str:
     if ":" in name:
         return reference_digest(name, "encoder")
     raise UserError(
-        f"there is no encoder '{name}'; {nearest(name, ENCODERS)} "
+        f"there is no encoder '{name}'; {did_you_mean(name, ENCODERS)} "
         "(your own: FILE.py:function or package.module:function)"
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gplasc._io.display import duration
 from gplasc._io.table import Column, Marked, Table
+from gplasc._io.text import duration
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin

@@ -11,12 +11,12 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.runs.encoder import EncoderChoice, encoder_identity
 from gplasc.settings.components import is_file, section_names, source_digest
-from gplasc.settings.parse import nearest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Data, Model, Probe, Scale, Settings, Train
 from gplasc.streams import Stream, fingerprint
@@ -271,7 +271,7 @@ def _full_name(name: str, known: set[str]) -> str:
         raise UserError(
             f"'{name}' is not among the settings by name; give it as --{option}, or {name}= in Python"
         )
-    hint = nearest(name, known if "." in name else {full.rpartition(".")[2] for full in known} | known)
+    hint = did_you_mean(name, known if "." in name else {full.rpartition(".")[2] for full in known} | known)
     if hint.startswith("allowed"):
         hint = "see `gplasc show` for those there are"
     raise UserError(f"there is no setting '{name}' here; {hint}")

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.settings.parse import nearest
 
 Kind = TypeVar("Kind")
 _RESERVED = ("data", "model", "train", "probe")
@@ -67,7 +67,7 @@ def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
     known = _list(package)
     if name not in known:
         raise UserError(
-            f"there is no {noun} '{name}'; {nearest(name, known)} (your own: the path of a .py file)"
+            f"there is no {noun} '{name}'; {did_you_mean(name, known)} (your own: the path of a .py file)"
         )
     return _find_class(importlib.import_module(f"gplasc.{package}.{_module(name)}"), base)
 
@@ -93,7 +93,7 @@ def find_object(reference: str, noun: str) -> object:
                 f"the {noun} module {place} cannot be imported: {type(error).__name__}: {error}"
             ) from error
     if not hasattr(module, name):
-        raise UserError(f"{place} has no '{name}'; {nearest(name, _public(module))}")
+        raise UserError(f"{place} has no '{name}'; {did_you_mean(name, _public(module))}")
     found: object = getattr(module, name)
     return found
 

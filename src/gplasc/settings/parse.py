@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -62,10 +61,3 @@ def parse_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
-
-
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Say which allowed name was probably meant, as the end of a sentence."""
-    allowed = sorted(allowed)
-    close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
-    return f"did you mean '{close[0]}'?" if close else f"allowed: {', '.join(allowed)}"

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
+from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams.files import ImageFiles, open_regular
-from gplasc.streams.info import printable
 from gplasc.streams.locate import cache_folder
 from gplasc.streams.pixels import Undecodable, decode_stream
 from gplasc.streams.storage import MappedImages
@@ -47,7 +47,8 @@ class Decoded:
         """One line about what was skipped, if anything was."""
         if not self.skipped:
             return ()
-        shown = ", ".join(map(printable, self.skipped[:5])) + (", ..." if len(self.skipped) > 5 else "")
+        shown = ", ".join(printable(name, lines=False) for name in self.skipped[:5])
+        shown += ", ..." if len(self.skipped) > 5 else ""
         return (f"skipped {len(self.skipped)} images that cannot be decoded: {shown}",)
 
 
@@ -222,6 +223,6 @@ def _decode_file(path: Path, size: int | None, upright: bool) -> NDArray[np.uint
 def _undecodable(path: Path, reason: str) -> str:
     reason = re.sub(" <_io.*?>", "", reason)
     return (
-        f"{printable(str(path))} cannot be decoded ({reason}); "
+        f"{printable(str(path), lines=False)} cannot be decoded ({reason}); "
         "replace it, or leave such images out with --skip-corrupt"
     )

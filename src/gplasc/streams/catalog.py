@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.streams import sources
 from gplasc.streams.info import StreamInfo
@@ -42,10 +42,7 @@ def find_stream(name: str | Path) -> tuple[StreamInfo, str]:
         if argument and info.name == kind and not info.argument_optional:
             raise UserError(f"the stream {kind!r} takes nothing after a colon, but {argument!r} was given")
         return info, argument
-    close = difflib.get_close_matches(kind, _streams(), n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    allowed = ", ".join(info.name for info in list_streams())
-    raise UserError(f"there is no stream {name!r}; {hint}Streams: {allowed}")
+    raise UserError(f"there is no stream {name!r}; {did_you_mean(kind, _streams())}")
 
 
 def stream_name(name: object) -> str:

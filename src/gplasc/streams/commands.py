@@ -6,10 +6,11 @@ import hashlib
 from functools import partial
 from pathlib import Path
 
+from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams.catalog import find_stream, list_streams
 from gplasc.streams.files import open_regular
-from gplasc.streams.info import StreamInfo, printable
+from gplasc.streams.info import StreamInfo
 from gplasc.streams.locate import data_folder, find, find_or_explain, search_places
 
 OK, DIFFERS, NOTE = "ok", "DIFFERS", "note"
@@ -25,7 +26,7 @@ def list_data(data_dir: str | Path | None = None) -> None:
 def data_path(name: str, data_dir: str | Path | None = None) -> Path:
     """Print and return the folder or archive a stream is read from."""
     path = _found(name, data_folder(data_dir))
-    print(printable(str(path)))
+    print(printable(str(path), lines=False))
     return path
 
 
@@ -50,7 +51,7 @@ def check_data(name: str, data_dir: str | Path | None = None, *, skip_corrupt: b
     lines: list[tuple[str, str]] = []
     if info.needs_download:
         found = _found(name, data_folder(data_dir))
-        print(f"{name}: {printable(str(found))}")
+        print(f"{name}: {printable(str(found), lines=False)}")
         lines += _checksum_lines(info, found)
     stream = open_stream(name, data_dir=data_dir, skip_corrupt=skip_corrupt)
     train = test = 0
@@ -129,4 +130,6 @@ def _where(info: StreamInfo, data_dir: Path | None) -> str:
     if info.layout is None:
         return "built in" if info.name == info.kind else "yours"
     found = find(info.layout, data_dir)
-    return printable(str(found)) if found is not None else f"not found: gplasc data get {info.name}"
+    return (
+        printable(str(found), lines=False) if found is not None else f"not found: gplasc data get {info.name}"
+    )

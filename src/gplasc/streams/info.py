@@ -126,23 +126,3 @@ class Request:
     def path(self) -> Path:
         """The argument as a path."""
         return Path(self.argument).expanduser()
-
-
-def printable(text: str) -> str:
-    r"""Return text that can be shown and stored anywhere: what cannot be printed is escaped.
-
-    Bytes of a file name that are not UTF-8 become ``\xNN``.
-
-    >>> printable("caf\udce9\n")
-    'caf\\xe9\\n'
-    """
-    if text.isprintable():
-        return text
-
-    def escape(character: str) -> str:
-        if character.isprintable():
-            return character
-        code = ord(character)
-        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else ascii(character)[1:-1]
-
-    return "".join(map(escape, text))

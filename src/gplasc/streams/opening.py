@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 
+from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams.cache import decode
 from gplasc.streams.catalog import find_stream, source_of, stream_name
 from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
 from gplasc.streams.files import ImageFiles
-from gplasc.streams.info import Request, StreamInfo, printable
+from gplasc.streams.info import Request, StreamInfo
 from gplasc.streams.locate import data_folder
 from gplasc.streams.stream import Stream
 
@@ -125,7 +126,7 @@ def _read(request: Request) -> Dataset:
             "check its permissions"
         ) from error
     dataset = found if isinstance(found, Dataset) else _decoded(found, request)
-    return replace(dataset, class_names=tuple(map(printable, dataset.class_names)))
+    return replace(dataset, class_names=tuple(printable(name, lines=False) for name in dataset.class_names))
 
 
 def _decoded(files: ImageFiles, request: Request) -> Dataset:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from gplasc._io.display import duration
+from gplasc._io.text import duration
 from gplasc.errors import UserError
 from gplasc.results.record import load_records
 from gplasc.runs.cost import measure_cost, torch_threads

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from gplasc._io.display import Moment, duration
+from gplasc._io.display import Moment
+from gplasc._io.text import duration
 from gplasc.study.cell import Cell, Outcome
 
 if TYPE_CHECKING:

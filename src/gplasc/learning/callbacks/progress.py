@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from gplasc._io.display import Display, Moment, duration
+from gplasc._io.display import Display, Moment
+from gplasc._io.text import duration
 from gplasc.learning.learner import Callback, Learner
 
 _WHERE = ("task", "epoch", "step", "lr")

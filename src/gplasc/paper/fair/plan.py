@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.paper.definition import (
     Experiment,
@@ -20,7 +21,7 @@ from gplasc.paper.definition import (
     row_filter,
 )
 from gplasc.settings.components import is_file, section_names
-from gplasc.settings.parse import nearest, parse_assignments
+from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config, Scale, Settings
 from gplasc.streams import find_stream
 from gplasc.study.grid import check_seeds
@@ -284,7 +285,7 @@ def _check_known(names: Mapping[str, Any], configs: Sequence[Config], noun: str)
     for name in names:
         if not any(_has(config, name) for config in configs):
             every = {full for config in configs for full in config.flat() if "." in full}
-            raise UserError(f"no row has the {noun} '{name}'; {nearest(name, every)}")
+            raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
 
 
 def _check_tune_set(protocol: Protocol, space: Axes, presets: Collection[tuple[Row, Config]]) -> None:
@@ -293,7 +294,7 @@ def _check_tune_set(protocol: Protocol, space: Axes, presets: Collection[tuple[R
         for row, config in presets:
             if name not in config.flat():
                 raise UserError(
-                    f"--tune-set {name}: {config.title} has no such setting; {nearest(name, config.flat())}"
+                    f"--tune-set {name}: {config.title} has no such setting; {did_you_mean(name, config.flat())}"
                 )
             if name in axes_of(space, config, config) and name not in fixed_names(row, config):
                 raise UserError(

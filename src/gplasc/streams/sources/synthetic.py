@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.streams.info import Request, StreamInfo
 
@@ -56,9 +56,7 @@ def parse(text: str) -> Synthetic:
     for item in filter(None, text.split(",")):
         key, _, value = (part.strip() for part in item.partition("="))
         if key not in allowed:
-            close = difflib.get_close_matches(key, allowed, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise UserError(f"synthetic has no setting {key!r}; {hint}Settings: {', '.join(allowed)}")
+            raise UserError(f"synthetic has no setting {key!r}; {did_you_mean(key, allowed)}")
         lowest = {"size": 4, "seed": 0}.get(key, 1)
         if not value.isdecimal() or len(value) > 18 or int(value) < lowest:
             raise UserError(f"synthetic:{item}: {key} must be a whole number, at least {lowest}")
