@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from gplasc._io.display import Lines
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.study.executors import Engine
-from gplasc.study.overview import Overview
 from gplasc.study.ray import RayExecutor
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
@@ -241,10 +241,10 @@ def test_a_killed_node_loses_no_run_and_changes_no_number(
 ):
     out, storage = tmp_path / "runs", tmp_path / "storage"
     kept = out if shared else storage
-    shown = set()  # the runs whose progress reached the overview
-    real = Overview.moment
+    shown = set()  # the runs whose progress was shown
+    real = Lines.show
     monkeypatch.setattr(
-        Overview, "moment", lambda self, cell, moment: shown.add(cell.run_id) or real(self, cell, moment)
+        Lines, "show", lambda self, moment, cell: shown.add(cell.run_id) or real(self, moment, cell)
     )
 
     def kill_when_both_have_a_checkpoint() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gplasc._io.display import Moment, Quiet
+from gplasc._io.display import Lines, Live, Moment, Quiet
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
@@ -23,7 +23,6 @@ from gplasc.runs.workspace import Workspace, held
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute, unique
 from gplasc.study.grid import check_seeds, grid_points, parse_axes
-from gplasc.study.overview import LiveOverview, Overview, describe
 from gplasc.study.processes import Processes, default_workers
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
@@ -69,7 +68,7 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
         cell(tiny("finetune"), "sound"),
     ]
     stream = io.StringIO()
-    outcomes = compute(cells, place(out), Processes(2, 1), Overview(stream))
+    outcomes = compute(cells, place(out), Processes(2, 1), Lines(stream))
     found = [outcomes[c.run_id] for c in cells]
     assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
@@ -199,15 +198,15 @@ def test_any_executor_will_do_and_is_stopped_once(tiny, tmp_path):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_live_overview_shows_the_grid(tiny, tmp_path):
+def test_live_display_shows_the_grid(tiny, tmp_path):
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    live = LiveOverview(console)
+    live = Live(console)
     cells = [cell(tiny(name), name) for name in ("co2l", "er")]
     live.begin(cells)
-    live.moment(cells[0], Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}))
-    live.ended(Outcome(cells[1], "failed", error="no data"))
+    live.show(Moment("t", 1, 3, 0, 5, 10, 100, 50.0, 75.0, {"ce": 1.0}), cells[0])
+    live.ended(cells[1], "failed", Outcome(cells[1], "failed", error="no data").text)
     console.print(live.picture())
     live.close()
     text = console.file.getvalue()
@@ -217,9 +216,9 @@ def test_live_overview_shows_the_grid(tiny, tmp_path):
     assert "2 runs: 1 running, 1 failed" in text
 
 
-def test_describe_an_result(tiny, tmp_path):
+def test_an_outcome_in_words(tiny, tmp_path):
     record = {"metrics": {s: {"final_accuracy": 12.345} for s in ("class_il", "task_il")}}
-    text = describe(Outcome(cell(tiny()), "done", record, seconds=61))
+    text = Outcome(cell(tiny()), "done", record, seconds=61).text
     assert text == "row on tiny, seed 0: class-IL 12.35, task-IL 12.35 (1:01)"
 
 
@@ -408,11 +407,11 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
         letting_go = holds.enter_context(ExitStack())
         letting_go.enter_context(held(tmp_path / cells[1].run_id))
 
-        class Watching(Overview):
-            def ended(self, outcome):
-                super().ended(outcome)
+        class Watching(Lines):
+            def ended(self, cell, state, text):
+                super().ended(cell, state, text)
                 # The other sweep completes its first run and is killed in its second.
-                if outcome.cell is cells[2]:
+                if cell is cells[2]:
                     shutil.copy(elsewhere.folder / "record.json", tmp_path / cells[0].run_id)
                     letting_go.close()
 

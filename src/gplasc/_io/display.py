@@ -1,19 +1,37 @@
-"""What a person sees of a run: a live line on a terminal, plain lines in a log, always on standard error."""
+"""Progress of one run, or of many, on standard error: live on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from gplasc._io.text import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SIGNS = {  # of each state, with its style
+    "waiting": ("·", "dim"),
+    "busy": ("⋯", "dim"),
+    "running": ("▶", "bold cyan"),
+    "done": ("✓", "green"),
+    "already": ("✓", "green dim"),
+    "interrupted": ("‖", "yellow"),
+    "failed": ("✗", "bold red"),
+}
+_MOST_ROWS = 30  # of the grid of runs
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a run stands, for display."""
+    """Where a run stands.
+
+    accuracies: class-incremental accuracy after each task that was learned, the mean over its tasks.
+    """
 
     title: str
     task: int
@@ -25,6 +43,7 @@ class Moment:
     images_per_second: float
     seconds_left: float
     terms: Mapping[str, float]
+    accuracies: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         terms = "  ".join(f"{name} {_rounded(value)}" for name, value in self.terms.items())
@@ -43,114 +62,224 @@ def _rounded(value: float) -> str:
     return f"{round(value, 3) + 0.0:.3f}"
 
 
-class Display(Protocol):
-    """Somewhere to show a run."""
+class Shown(Protocol):
+    """One run among many, as it is shown."""
 
-    def show(self, moment: Moment) -> None:
-        """Show where training stands."""
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+
+    @property
+    def row(self) -> str:
+        """Its row in the grid of runs."""
+
+    @property
+    def column(self) -> str:
+        """Its column in the grid of runs."""
+
+    @property
+    def text(self) -> str:
+        """The run in words."""
+
+
+class Display:
+    """Where progress is shown. This one shows nothing."""
+
+    def begin(self, cells: Sequence[Shown]) -> None:
+        """Take the runs that will be computed, if there are many."""
+
+    def show(self, moment: Moment, cell: Shown | None = None) -> None:
+        """Show where training stands; the cell tells which of many runs it is."""
+
+    def ended(self, cell: Shown, state: str, text: str) -> None:
+        """Take the state in which one of many runs ended, and a line about it."""
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
 
     def phase(self, name: str) -> None:
-        """Show what goes on outside training."""
+        """Show what a single run does outside training."""
 
     def close(self) -> None:
-        """Put the terminal back."""
+        """Reset the terminal."""
 
 
-class Quiet:
+class Quiet(Display):
     """Shows nothing."""
 
-    def show(self, moment: Moment) -> None:
-        """Show nothing."""
 
-    def say(self, text: str) -> None:
-        """Say nothing."""
+class Lines(Display):
+    """Plain lines: one for every run that ends, and now and then one for each that is running.
 
-    def phase(self, name: str) -> None:
-        """Show nothing."""
+    Args:
+        stream: Where to write; default: standard error.
+        every: Seconds between two lines about a single run; one of many has a third of the lines.
+    """
 
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class Lines:
-    """Plain lines, at most one every few seconds."""
-
-    def __init__(self, stream: IO[str], every: float = 10.0) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str] | None = None, every: float = 10.0) -> None:
+        self._stream = stream or sys.stderr
         self._every = every
-        self._last = 0.0
+        self._written: dict[str, float] = {}  # when there was a line about a run
+        self._cells: Sequence[Shown] = ()
+        self._states: dict[str, str] = {}
 
-    def show(self, moment: Moment) -> None:
+    def begin(self, cells: Sequence[Shown]) -> None:
+        """Take the runs."""
+        self._cells = cells
+        self._states = {cell.run_id: "waiting" for cell in cells}
+
+    def show(self, moment: Moment, cell: Shown | None = None) -> None:
         """Write a line if the last one is long enough ago."""
         now = time.monotonic()
-        if now - self._last >= self._every:
-            self._last = now
-            self.say(str(moment))
+        name, every = (cell.run_id, 3 * self._every) if cell else ("", self._every)
+        if now - self._written.setdefault(name, now if cell else -every) >= every:
+            self._written[name] = now
+            self.say(f"  {cell.text}: {moment}" if cell else str(moment))
+
+    def ended(self, cell: Shown, state: str, text: str) -> None:
+        """Write the line, unless the run was complete at the start or is waited for already."""
+        before = self._states.get(cell.run_id)
+        if before is None:
+            return
+        self._states[cell.run_id] = state
+        if text and (state != "already" or before == "busy") and not (state == before == "busy"):
+            self._announce(state, text)
+
+    def _announce(self, state: str, text: str) -> None:
+        counts = Counter(self._states.values())
+        left = counts["waiting"] + counts["running"] + counts["busy"]
+        self.say(f"[{len(self._cells) - left}/{len(self._cells)}] {text}")
 
     def say(self, text: str) -> None:
         """Write a line."""
         print(text, file=self._stream, flush=True)
 
-    def phase(self, name: str) -> None:
-        """Write nothing: phases are short."""
 
-    def close(self) -> None:
-        """Do nothing."""
+class Live(Lines):
+    """A bar for a single run; for many a grid with a sign for every seed, and a line for every running run."""
 
-
-class Live:
-    """A bar for the whole run with the state of training beside it."""
-
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
-        from rich.markup import escape
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.live import Live
 
-        self._escape = escape
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.fields[title]}", style="bold", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=console,
-            transient=True,
-        )
-        self._bar = self._progress.add_task("", title="", state="", total=None)
-        self._progress.start()
+        super().__init__()
+        self._console = console or Console(stderr=True)
+        self._running: dict[str, tuple[Shown, Moment]] = {}
+        self._single: Moment | None = None
+        self._phase = ""
+        self._start = time.monotonic()
+        self._computed = 0
+        self._live = Live(console=self._console, get_renderable=self.picture, transient=True)
 
-    def show(self, moment: Moment) -> None:
-        """Move the bar."""
-        terms = " ".join(
-            f"{self._escape(name)} [cyan]{_rounded(value)}[/]" for name, value in moment.terms.items()
-        )
-        self._progress.update(
-            self._bar,
-            completed=moment.done,
-            total=moment.total,
-            title=f"{moment.title} task {moment.task + 1}/{moment.tasks}",
-            state=f"epoch {moment.epoch + 1}/{moment.epochs} {terms} [dim]{moment.images_per_second:.0f} img/s "
-            f"{duration(moment.seconds_left)} left[/]",
-        )
+    def begin(self, cells: Sequence[Shown]) -> None:
+        """Take the runs and start to draw."""
+        super().begin(cells)
+        self._start, self._computed = time.monotonic(), 0
+        self._live.start()
+
+    def show(self, moment: Moment, cell: Shown | None = None) -> None:
+        """Draw the moment from now on."""
+        self._phase = ""
+        if cell is None:
+            self._single = moment
+        else:
+            self._running[cell.run_id] = (cell, moment)
+            if cell.run_id in self._states:
+                self._states[cell.run_id] = "running"
+        self._live.start()
+
+    def ended(self, cell: Shown, state: str, text: str) -> None:
+        """Draw the sign of the state from now on."""
+        self._running.pop(cell.run_id, None)
+        super().ended(cell, state, text)
+
+    def _announce(self, state: str, text: str) -> None:
+        self._computed += state == "done"
+        if state == "failed":
+            self.say(text)
 
     def say(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._progress.console.print(text, highlight=False, markup=False)
+        """Print a line above what is drawn."""
+        self._console.print(text, highlight=False, markup=False)
 
     def phase(self, name: str) -> None:
-        """Name the phase beside the bar."""
-        self._progress.update(self._bar, state=f"[dim]{self._escape(name)} …[/]")
+        """Name the phase next to the bar."""
+        self._phase = name
+        self._live.start()
 
     def close(self) -> None:
-        """Remove the bar."""
-        self._progress.stop()
+        """Remove what is drawn."""
+        self._live.stop()
+
+    def picture(self) -> Any:
+        """Return what is drawn, for rich."""
+        from rich.console import Group
+        from rich.text import Text
+
+        parts: list[Any] = [self._bar()] if self._single or self._phase else []
+        rows = list(dict.fromkeys(cell.row for cell in self._cells))
+        if 0 < len(rows) <= _MOST_ROWS:
+            parts.append(self._grid(rows))
+        for cell, moment in list(self._running.values()):
+            share = moment.done / max(moment.total, 1)
+            left = duration(moment.seconds_left)
+            parts.append(
+                Text(f"▶ {cell.text}: task {moment.task + 1}/{moment.tasks}, {share:.0%}, {left} left")
+            )
+        if self._cells:
+            parts.append(Text(self._summary(), style="dim"))
+        return Group(*parts)
+
+    def _bar(self) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        moment = self._single
+        title = f"{moment.title} task {moment.task + 1}/{moment.tasks}" if moment else ""
+        done, total = (moment.done, moment.total) if moment else (0, None)
+        state = Text(f"{self._phase} …", style="dim")
+        if moment and not self._phase:
+            state = Text(f"epoch {moment.epoch + 1}/{moment.epochs}")
+            for name, value in moment.terms.items():
+                state.append(f" {name} ").append(_rounded(value), style="cyan")
+            speed = f" {moment.images_per_second:.0f} img/s {duration(moment.seconds_left)} left"
+            state.append(speed, style="dim")
+        row = Table.grid(padding=(0, 1, 0, 0))
+        row.add_row(
+            Text(title, style="bold"),
+            ProgressBar(total, done, width=24),
+            f"{done}/{'?' if total is None else total}",
+            state,
+        )
+        return row
+
+    def _grid(self, rows: Sequence[str]) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        columns = list(dict.fromkeys(cell.column for cell in self._cells))
+        signs = {(row, column): Text() for row in rows for column in columns}
+        for cell in self._cells:
+            signs[cell.row, cell.column].append(*_SIGNS[self._states[cell.run_id]])
+        table = Table(box=None, pad_edge=False)
+        for column in ("", *columns):
+            table.add_column(Text(column), overflow="fold")
+        for row in rows:
+            table.add_row(Text(row), *(signs[row, column] for column in columns))
+        return table
+
+    def _summary(self) -> str:
+        counts = Counter(self._states.values())
+        text = ", ".join(f"{counts[state]} {state}" for state in _SIGNS if counts[state])
+        spent = time.monotonic() - self._start
+        left = counts["waiting"] + counts["running"]
+        guess = f", about {duration(spent / self._computed * left)} left" if self._computed and left else ""
+        return f"{len(self._cells)} runs: {text}; {duration(spent)}{guess}"
 
 
 def display(quiet: bool = False) -> Display:
     """Return what fits where standard error goes."""
     if quiet:
         return Quiet()
-    return Live() if sys.stderr.isatty() else Lines(sys.stderr)
+    return Live() if sys.stderr.isatty() else Lines()

@@ -193,9 +193,9 @@ def run_comparison(
         place: Where it is computed.
         computing: What computes the runs.
     """
+    from gplasc._io.display import display
     from gplasc.paper.fair.compare import compare_fairly, preview_fair
     from gplasc.paper.fair.plan import Protocol
-    from gplasc.study.overview import open_overview
 
     shared = {name: value for name, value in asdict(comparison).items() if name in Protocol.model_fields}
     protocol = Protocol(experiment=experiment, **(shared | rows))
@@ -211,6 +211,6 @@ def run_comparison(
         engine=engine,
         overlap=comparison.overlap,
         summary_file=comparison.summary,
-        overview=open_overview(place.quiet),
+        display=display(place.quiet),
     )
     return 1 if done.failed else 0

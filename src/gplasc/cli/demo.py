@@ -25,8 +25,8 @@ def demo_command(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool
         workers: Runs computed at the same time, in processes.
         quiet: No progress.
     """
+    from gplasc._io.display import display
     from gplasc.report.page import write_report
-    from gplasc.study.overview import open_overview
     from gplasc.study.sweep import run_sweep
 
     print("Six runs: ten digits in five tasks, three methods, seeds 0 and 1. Measured after the last task.")
@@ -40,7 +40,7 @@ def demo_command(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool
         device="cpu",
         engine=Computing(workers=workers).chosen_engine(),
         dry_run=False,
-        overview=open_overview(quiet),
+        display=display(quiet),
     )
     title = "Ten digits in five tasks: Co2L without and with GPLASC"
     (page, *_) = write_report((out,), out / "report.html", title=title)

@@ -94,12 +94,12 @@ def reproduce_command(
         seeds = {"seeds": part.seeds} if part.seeds else {}
         rows = asdict(own) | selected | seeds
         return run_comparison(name, rows, comparison, out, place, computing)
+    from gplasc._io.display import display
     from gplasc.paper.reproduce import preview, reproduce
-    from gplasc.study.overview import open_overview
 
     selected |= {"seeds": part.seeds, "out": out, "data_dir": place.data_dir, "device": place.device}
     selected["engine"] = computing.chosen_engine()
     if computing.dry_run:
         print(preview(name, **selected))
         return 0
-    return 1 if reproduce(name, **selected, overview=open_overview(place.quiet)).failed else 0
+    return 1 if reproduce(name, **selected, display=display(place.quiet)).failed else 0

@@ -31,8 +31,8 @@ def sweep_command(
         seeds: Seeds of every point; default: that of --seed.
         out: Folder of all runs; tables go into a folder of it.
     """
+    from gplasc._io.display import display
     from gplasc.settings.parse import parse_assignments
-    from gplasc.study.overview import open_overview
     from gplasc.study.sweep import run_sweep
 
     given = options.named() | {"scale": None} | parse_assignments(options.set)
@@ -46,5 +46,5 @@ def sweep_command(
         device=place.device,
         engine=computing.chosen_engine(),
         dry_run=computing.dry_run,
-        overview=open_overview(place.quiet),
+        display=display(place.quiet),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gplasc._io.display import Display
 from gplasc.paper.definition import PlannedRun, load_experiment, plan_runs
 from gplasc.paper.summary import Entry, scale_statement, summarize_runs
 from gplasc.paper.tables import save_tables, stream_tables
@@ -16,10 +17,9 @@ from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale
 from gplasc.streams import Stream
 from gplasc.study.cell import Cell, Executor, Outcome
-from gplasc.study.compute import compute
+from gplasc.study.compute import compute, print_failures
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
-from gplasc.study.overview import Overview, print_failures
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def reproduce(
     data_dir: Path | None = None,
     device: str | None = None,
     engine: Engine | None = None,
-    overview: Overview | None = None,
+    display: Display | None = None,
     executor: Executor | None = None,
 ) -> Reproduced:
     """Compute an experiment's runs, print its tables, and write tables and figures into ``out/NAME``.
@@ -84,7 +84,7 @@ def reproduce(
         data_dir: Where data sets are.
         device: Where to compute.
         engine: What computes the runs; default: processes of this machine.
-        overview: Shows the progress.
+        display: Shows the progress.
         executor: Computes the runs in place of the engine.
 
     Returns:
@@ -101,9 +101,9 @@ def reproduce(
     statement = scale_statement(scale, runs)
     view = find_view(experiment.view)
     executor = executor or engine.open(scale, single=experiment.single)
-    if overview is not None:
-        overview.say(f"{name}: {experiment.title}\n{statement}")
-    results = compute(cells_of(runs), Workspace(out, data_dir, device), executor, overview)
+    if display is not None:
+        display.say(f"{name}: {experiment.title}\n{statement}")
+    results = compute(cells_of(runs), Workspace(out, data_dir, device), executor, display)
     records = {run: result.record for run, result in results.items() if result.record is not None}
     streams: dict[tuple[object, ...], Stream] = {}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gplasc._io.display import Moment
+from gplasc._io.text import duration
 from gplasc.results.record import Record
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import Workspace
@@ -71,6 +72,18 @@ class Outcome:
     record: Record | None = None
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The outcome in one line; empty for a run that was stopped before it began."""
+        if self.state == "failed":
+            return f"{self.cell.text}: failed: {self.error}"
+        if self.state == "busy":
+            return f"{self.cell.text}: another process is computing it; waiting for its result"
+        if self.record is None:
+            return f"{self.cell.text}: interrupted" if self.seconds else ""
+        class_il, task_il = (self.record["metrics"][s]["final_accuracy"] for s in ("class_il", "task_il"))
+        return f"{self.cell.text}: class-IL {class_il:.2f}, task-IL {task_il:.2f} ({duration(self.seconds)})"
 
 
 Listener = Callable[[Cell, Moment], None]

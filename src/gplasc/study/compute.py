@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from types import FrameType
 
+from gplasc._io.display import Display, Moment
 from gplasc.errors import Interrupted, UserError
 from gplasc.results.record import read_record
 from gplasc.runs.workspace import Workspace
-from gplasc.study.cell import Cell, Executor, Listener, Outcome
-from gplasc.study.overview import Overview
+from gplasc.study.cell import Cell, Executor, Outcome
 
 _LOOK_EVERY = 0.25  # seconds between two looks at signals and progress
 _RETRY_EVERY = 2.0  # seconds between two tries of a run that another process is computing
@@ -29,7 +30,13 @@ def unique(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def compute(
-    cells: Sequence[Cell], workspace: Workspace, executor: Executor, overview: Overview | None = None
+    cells: Iterable[Cell],
+    workspace: Workspace,
+    executor: Executor,
+    display: Display | None = None,
+    *,
+    on_moment: Callable[[Cell, Moment], None] = lambda cell, moment: None,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
 ) -> dict[str, Outcome]:
     """Compute all cells; the executor is closed at the end.
 
@@ -38,10 +45,13 @@ def compute(
     once.
 
     Args:
-        cells: What is to be computed; cells with the same run are computed once.
+        cells: What is to be computed. Of cells in a sequence those with the same run are computed once. An iterator
+            is asked for the next cell when the executor has a free slot.
         workspace: Where runs are stored, and data sets are read.
         executor: What computes them.
-        overview: Shows the progress; None shows nothing.
+        display: Shows the progress; None shows nothing.
+        on_moment: Called with the progress of running cells.
+        on_outcome: Called with each outcome, before the next cell is asked for.
 
     Returns:
         How each run ended, by run id.
@@ -49,89 +59,125 @@ def compute(
     Raises:
         Interrupted: If a signal asked to stop.
     """
-    cells = unique(cells)
-    outcomes: dict[str, Outcome] = {}
-    pending: set[Future[Outcome]] = set()
-    busy: list[tuple[float, Cell]] = []  # when to try again
-
-    listener: Listener = overview.moment if overview else lambda cell, moment: None
-
-    def submit(cell: Cell) -> None:
-        complete = _complete(cell, workspace)
-        if complete is not None:
-            finish(complete)
-        else:
-            pending.add(executor.submit(cell, workspace, listener))
-
-    def finish(outcome: Outcome) -> None:
-        if outcome.state == "busy":
-            busy.append((time.monotonic() + _RETRY_EVERY, outcome.cell))
-        else:
-            outcomes[outcome.cell.run_id] = outcome
-        if overview is not None:
-            overview.ended(outcome)
-
-    stops = _Stops()
-    if overview is not None:
-        overview.begin(cells)
+    computation = _Computation(workspace, executor, display or Display(), on_moment, on_outcome)
+    if isinstance(cells, Sequence):
+        cells, slots = unique(cells), None
+        computation.display.begin(cells)
+    else:
+        slots = executor.slots
     try:
-        with stops.counted():
-            for cell in cells:
-                submit(cell)
-            heeded = 0
-            while pending or (busy and not stops.count):
-                if pending:
-                    done, _ = wait(pending, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
-                    pending -= done
-                    for future in done:
-                        finish(future.result())
-                else:
-                    time.sleep(_LOOK_EVERY)
-                if stops.count > heeded:
-                    heeded = stops.count
-                    executor.stop(now=heeded > 1)
-                    if overview is not None and heeded == 1:
-                        overview.say("stopping: running runs are saved first; once more to end them at once")
-                elif busy and not stops.count and busy[0][0] <= time.monotonic():
-                    submit(busy.pop(0)[1])
-                if overview is not None:
-                    overview.refresh()
+        with _stops_counted() as stops:
+            computation.run(iter(cells), slots, stops)
     finally:
         executor.stop()  # after an error nothing is left running
         executor.close()
-        if overview is not None:
-            overview.close()
-    if stops.count:
+        computation.display.close()
+    if stops:
         raise Interrupted
-    return outcomes
+    return computation.outcomes
 
 
-def _complete(cell: Cell, workspace: Workspace) -> Outcome | None:
-    """Return the outcome of a run that needs no computing: complete already, or its record cannot be read."""
-    try:
-        record = read_record(workspace.out / cell.run_id)
-    except UserError as error:
-        return Outcome(cell, "failed", error=str(error))
-    return None if record is None else Outcome(cell, "already", record)
+class _Computation:
+    def __init__(
+        self,
+        workspace: Workspace,
+        executor: Executor,
+        display: Display,
+        on_moment: Callable[[Cell, Moment], None],
+        on_outcome: Callable[[Outcome], None],
+    ) -> None:
+        self.workspace = workspace
+        self.executor = executor
+        self.display = display
+        self.on_moment = on_moment
+        self.on_outcome = on_outcome
+        self.outcomes: dict[str, Outcome] = {}
+        self._pending: set[Future[Outcome]] = set()
+        self._busy: list[tuple[float, Cell]] = []  # when to try again
+        self._moments: dict[str, tuple[Cell, Moment]] = {}  # the latest of each run, not yet passed on
 
+    def run(self, cells: Iterator[Cell], slots: int | None, stops: Sequence[int]) -> None:
+        """Compute until nothing is left, or the computation was stopped."""
+        heeded = 0
+        while True:
+            while not stops and (slots is None or len(self._pending) + len(self._busy) < slots):
+                cell = next(cells, None)
+                if cell is None:
+                    break
+                self._submit(cell)
+            if not self._pending and (stops or not self._busy):
+                return
+            self._wait()
+            if len(stops) > heeded:
+                heeded = len(stops)
+                self.executor.stop(now=heeded > 1)
+                if heeded == 1:
+                    self.display.say("stopping: running runs are saved first; once more to end them at once")
+            elif self._busy and not stops and self._busy[0][0] <= time.monotonic():
+                self._submit(self._busy.pop(0)[1])
 
-class _Stops:
-    """Counts the signals that ask to stop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    def _submit(self, cell: Cell) -> None:
         try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            record = read_record(self.workspace.out / cell.run_id)
+        except UserError as error:
+            self._finish(Outcome(cell, "failed", error=str(error)))
+            return
+        if record is not None:
+            self._finish(Outcome(cell, "already", record))
+        else:
+            self._pending.add(self.executor.submit(cell, self.workspace, self._listen))
+
+    def _listen(self, cell: Cell, moment: Moment) -> None:  # from any thread
+        self._moments[cell.run_id] = (cell, moment)
+
+    def _wait(self) -> None:
+        """Wait for a moment and pass on what has come."""
+        done: set[Future[Outcome]] = set()
+        if self._pending:
+            done, self._pending = wait(self._pending, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
+        else:
+            time.sleep(_LOOK_EVERY)
+        for run_id in list(self._moments):
+            cell, moment = self._moments.pop(run_id)
+            self.display.show(moment, cell)
+            self.on_moment(cell, moment)
+        for future in done:
+            self._finish(future.result())
+
+    def _finish(self, outcome: Outcome) -> None:
+        self.display.ended(outcome.cell, outcome.state, outcome.text)
+        if outcome.state == "busy":
+            self._busy.append((time.monotonic() + _RETRY_EVERY, outcome.cell))
+        else:
+            self.outcomes[outcome.cell.run_id] = outcome
+            self.on_outcome(outcome)
+
+
+@contextmanager
+def _stops_counted() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop."""
+    stops: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stops.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stops
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stops
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def print_failures(failed: Sequence[Outcome]) -> None:
+    """List the runs that failed on standard error, those with the same error together."""
+    by_error: dict[str, list[str]] = {}
+    for outcome in failed:
+        by_error.setdefault(outcome.error, []).append(outcome.cell.text)
+    for error, texts in by_error.items():
+        print(f"gplasc: {len(texts)} failed: {error}", file=sys.stderr)
+        for text in texts:
+            print(f"  {text}", file=sys.stderr)

@@ -16,13 +16,14 @@ import traceback
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gplasc._io.display import Moment
+from gplasc._io.display import Display, Moment, Shown
 from gplasc.errors import UserError
 from gplasc.results.record import read_record
 from gplasc.runs.workspace import Busy, Workspace
@@ -255,7 +256,7 @@ def _first_random_state() -> Any:
 
 
 def _log_to(folder: Path) -> Path | None:
-    """Send what libraries print to a file of the run, so that it does not disturb the overview."""
+    """Send what libraries print to a file of the run, so that it does not disturb the display."""
     log = folder / _LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -276,8 +277,8 @@ def _end_with_parent() -> None:
         signal.raise_signal(signal.SIGTERM)
 
 
-class Reporter:
-    """Sends the progress of a run to whoever waits for it; a `gplasc._io.display.Display`.
+class Reporter(Display):
+    """Sends the progress of a run to the process that waits for it.
 
     Args:
         send: Called with a moment now and then; may raise OSError when nobody is there anymore.
@@ -287,22 +288,14 @@ class Reporter:
         self._send = send
         self._last = 0.0
 
-    def show(self, moment: Moment) -> None:
+    def show(self, moment: Moment, cell: Shown | None = None) -> None:
         """Send the moment, unless the last one was sent just before."""
         now = time.monotonic()
         if now - self._last >= _REPORT_EVERY:
             self._last = now
-            try:
+            with suppress(OSError):  # the parent has ended
                 self._send(moment)
-            except OSError:  # the parent has ended
-                return
 
     def say(self, text: str) -> None:
         """Write to the log of the run."""
         print(text, file=sys.stderr, flush=True)
-
-    def phase(self, name: str) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Do nothing: the result is sent last."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.display import Display
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
@@ -16,11 +17,10 @@ from gplasc.results.statistics import spread
 from gplasc.runs.spec import identify_all
 from gplasc.runs.workspace import Workspace
 from gplasc.study.cell import Cell, Outcome
-from gplasc.study.compute import compute
+from gplasc.study.compute import compute, print_failures
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
 from gplasc.study.grid import Point, grid_points, parse_axes
-from gplasc.study.overview import Overview, print_failures
 
 _MEASURES = [(metric, scenario) for metric in ("final_accuracy", "forgetting") for scenario in SCENARIOS]
 
@@ -36,7 +36,7 @@ def run_sweep(
     device: str | None = None,
     engine: Engine | None = None,
     dry_run: bool = False,
-    overview: Overview | None = None,
+    display: Display | None = None,
 ) -> int:
     """Compute the grid, print its table and write it into ``out/sweep-HASH``.
 
@@ -50,7 +50,7 @@ def run_sweep(
         device: Where to compute.
         engine: What computes the runs; default: processes of this machine.
         dry_run: Only print how long it would take.
-        overview: Shows the progress.
+        display: Shows the progress.
 
     Returns:
         0, or 1 if a run failed.
@@ -81,7 +81,7 @@ def run_sweep(
     if dry_run:
         print(forecast(cells, workspace, threads=processes.threads).text(processes.workers))
         return 0
-    results = compute(cells, workspace, engine.open(arguments["scale"]), overview)
+    results = compute(cells, workspace, engine.open(arguments["scale"]), display)
     _summary(points, axes, results).print()
     name = hashlib.sha256(" ".join(sorted(results)).encode()).hexdigest()[:8]
     path = write_atomic(out / f"sweep-{name}" / "table.csv", _runs(points, axes, results).to_csv())

@@ -47,6 +47,7 @@ class ProgressDisplay(Callback):
                 images_per_second=self._steps * learner.config.train.batch / spent,
                 seconds_left=(self._total - last["step"]) * spent / self._steps,
                 terms={name: value for name, value in last.items() if name not in _WHERE},
+                accuracies=tuple(map(fmean, learner.class_il)),
             )
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.display import Display
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.paper.definition import PlannedRun
@@ -31,10 +32,9 @@ from gplasc.runs.restore import restore
 from gplasc.runs.workspace import Workspace
 from gplasc.streams import Stream
 from gplasc.study.cell import Executor, Outcome
-from gplasc.study.compute import compute
+from gplasc.study.compute import compute, print_failures
 from gplasc.study.executors import Engine
 from gplasc.study.forecast import forecast
-from gplasc.study.overview import Overview, print_failures
 
 _OVERLAP = "overlap.json"  # of a run: the mean overlap of two tasks
 
@@ -63,7 +63,7 @@ def compare_fairly(
     engine: Engine | None = None,
     overlap: bool = False,
     summary_file: Path | None = None,
-    overview: Overview | None = None,
+    display: Display | None = None,
     open_executor: Callable[[], Executor] | None = None,
 ) -> Compared:
     """Tune all rows, compute the chosen settings on test, print the tables and write them into ``out/NAME-fair``.
@@ -81,7 +81,7 @@ def compare_fairly(
         summary_file: Where the summary is written too. Runs whose numbers the file has already are not computed again:
             a comparison can be extended on another machine, without the folders of its runs. A test run whose
             overlap is asked for and not in the file needs its folder, or is computed again.
-        overview: Shows the progress.
+        display: Shows the progress.
         open_executor: Computes the runs in place of the engine; called once for each of the two stages.
 
     Returns:
@@ -104,9 +104,9 @@ def compare_fairly(
         runs = [run for run in _all(groups) if run.run_id not in complete]
         if not runs:
             return {}
-        if overview is not None:
-            overview.say(f"{protocol.experiment}, fair: {name}, {len({run.run_id for run in runs})} runs")
-        return compute(cells_of(runs), workspace, opened(), overview)
+        if display is not None:
+            display.say(f"{protocol.experiment}, fair: {name}, {len({run.run_id for run in runs})} runs")
+        return compute(cells_of(runs), workspace, opened(), display)
 
     tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
     results = stage("tuning on validation", tuning, known)
