@@ -24,10 +24,11 @@ import gplasc
 class Slow(gplasc.Plugin):
     """Short features. From the second task on each step takes a second while the file `hold` exists."""
 
-    def loss(self, own, outs, mine, my_outs, ctx):
+    def loss(self, method_parts, parts, ctx):
         if ctx.task.index and Path("HOLD").exists():
             time.sleep(1)
-        return {"length": 0.001 * sum(out.features.square().sum(1).mean() for out in outs)}
+        squares = [part.out.features.square().sum(1).mean() for part in method_parts.values()]
+        return {"length": 0.001 * sum(squares)}
 '''
 TINY = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 

@@ -80,13 +80,13 @@ def test_the_plain_loop_minimizes_the_same_terms():
     """The straightforward loop is a fair opponent: with equal weights and views, it has the learner's loss."""
     learner = steps.learner_in_second_task("co2l", ("gplasc",), steps.StepSize(4, 8, 1, 8))
     ctx = learner.ctx
-    part = learner.method.parts(ctx.pool.take(torch.arange(len(ctx.pool))), ctx)[0]
-    out, before = ctx.forward(part), ctx.previous_outputs(part)
-    terms = learner.method.loss([part], [out], ctx)
+    part = learner.method.parts(ctx.pool.take(torch.arange(len(ctx.pool))), ctx)["batch"]
+    out = part.out = ctx.forward(part)
+    terms = learner.method.loss({"batch": part}, ctx)
     anchors = part.y >= ctx.task.classes.start
     contrast = plain_loop._contrast(out.projection, part.y, anchors)
     assert contrast.item() == pytest.approx(terms["supcon"].item(), rel=1e-4)
-    relations = plain_loop._relations(out.projection, before.projection)
+    relations = plain_loop._relations(out.projection, part.previous.projection)
     assert relations.item() == pytest.approx(terms["ird"].item(), rel=1e-4)
 
 

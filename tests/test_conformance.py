@@ -14,8 +14,8 @@ HEAD = """
     from gplasc.methods.base import ClassifierMethod, ReplayMethod, ReplaySettings, cross_entropy
 
     class Mine(ClassifierMethod[Settings]):
-        def loss(self, parts, outs, ctx):
-            return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        def loss(self, parts, ctx):
+            return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 """
 
 
@@ -29,14 +29,14 @@ def test_conforms(method, plugins):
 
 BROKEN = {
     "reproducible from the seed": """
-        def after_step(self, batch, parts, outs, ctx):
+        def after_step(self, batch, parts, ctx):
             with torch.no_grad():
                 ctx.network.classifier.bias.add_(0.01 * torch.randn(()))
     """,
     "resumes bit for bit": """
         steps = 0
 
-        def after_step(self, batch, parts, outs, ctx):
+        def after_step(self, batch, parts, ctx):
             self.steps += 1
             with torch.no_grad():
                 ctx.network.classifier.bias[0] += self.steps
@@ -58,7 +58,7 @@ BROKEN = {
                 ctx.network.classifier.bias.add_(first / 255)
     """,
     "learns, every term finite": """
-        def adjust_gradients(self, ctx):
+        def adjust_gradients(self, parts, ctx):
             ctx.network.classifier.bias.grad.fill_(float("nan"))
     """,
     "single-sample classes": """

@@ -20,16 +20,17 @@ METHOD = """
 
     class Mine(ClassifierMethod[MySettings]):
         Settings = MySettings
-        def loss(self, parts, outs, ctx):
-            return {{"ce": self.settings.alpha * cross_entropy(outs[0].logits, parts[0].y)}}
+        def loss(self, parts, ctx):
+            part = parts["batch"]
+            return {{"ce": self.settings.alpha * cross_entropy(part.out.logits, part.y)}}
 """
 PLUGIN = """
     import gplasc
     from gplasc.settings.types import Settings
 
     class Added(gplasc.Plugin[Settings]):
-        def loss(self, own, outs, mine, my_outs, ctx):
-            return {"added": FACTOR * outs[0].features.square().mean()}
+        def loss(self, method_parts, parts, ctx):
+            return {"added": FACTOR * method_parts["batch"].out.features.square().mean()}
 """
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4"
 

@@ -36,7 +36,7 @@ from gplasc.methods.supcon import ContrastiveMethod, ContrastiveSettings
 class Mine(ContrastiveMethod):
     class Settings(ContrastiveSettings):
         {setting}
-    def loss(self, parts, outs, ctx):
+    def loss(self, parts, ctx):
         return {result}
 """
 
@@ -59,7 +59,9 @@ def file(name: str, content: str | bytes) -> str:
     return name
 
 
-def own(setting: str = "strength: float = 1.0", result: str = "{'ce': outs[0].features.sum()}") -> str:
+def own(
+    setting: str = "strength: float = 1.0", result: str = "{'ce': parts['batch'].out.features.sum()}"
+) -> str:
     return file("mine.py", OWN.format(setting=setting, result=result))
 
 
@@ -164,7 +166,7 @@ WORDS = {
     ),
     "milestones": (lambda: [*RUN, "--set", "train.schedule=multistep"], "train.milestones is empty"),
     "a loss that is a tensor": (
-        lambda: [*RUN, "--method", own(result="outs[0].features.sum()")],
+        lambda: [*RUN, "--method", own(result="parts['batch'].out.features.sum()")],
         "Mine.loss returned a Tensor",
     ),
     "a method without a loss": (

@@ -110,15 +110,15 @@ def _probes(learner: Learner, stream: Stream, seeds: int) -> _Compared:
     y = torch.cat([task.test.y for task in stream])
     times: dict[str, list[float]] = {"cached": [], "published": []}
     accuracy: dict[str, list[float]] = {"cached": [], "published": []}
-    config = ctx.config
+    settings = ctx.probe
     for seed in range(seeds):
         for mode in times:
-            ctx.config = config.model_copy(update={"probe": config.probe.model_copy(update={"mode": mode})})
+            ctx.probe = settings.model_copy(update={"mode": mode})
             ctx.random = Generators(seed)
             probe = new_probe(ctx)
             times[mode].append(seconds(partial(train_probe, probe, ctx)))
             accuracy[mode].append(100 * (probe(features).argmax(1).cpu() == y).float().mean().item())
-    ctx.config = config
+    ctx.probe = settings
     return _Compared(
         ratio(times, "published", "cached"),
         statistics.fmean(accuracy["published"]) - statistics.fmean(accuracy["cached"]),

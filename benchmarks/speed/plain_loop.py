@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from gplasc.criterion import GPLASC
 from gplasc.learning import Learner
 from gplasc.learning.pool import order_batches
+from gplasc.models import Network
 
 _MEAN, _STD = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.15)
 
@@ -30,12 +31,12 @@ def measure_loop(quick: bool) -> list[Figure]:
         for index in _order(ours):
             ours.step(ours.ctx.pool.take(index))
 
-    parts = [ours.method.parts(ours.ctx.pool.take(index), ours.ctx)[0] for index in _order(ours)]
+    parts = [ours.method.parts(ours.ctx.pool.take(index), ours.ctx)["batch"] for index in _order(ours)]
 
     def passes() -> None:
         for part in parts:
             bare_pass(ours, part.x)
-            teacher_pass(ours, part)
+            teacher_pass(part)
 
     times = alternate({"ours": epoch, "plain": plain.epoch, "passes": passes}, size.rounds)
     name = f"straightforward loop / ours, epoch of co2l+gplasc, width {size.width}"
@@ -44,8 +45,8 @@ def measure_loop(quick: bool) -> list[Figure]:
         Figure("loop", name, ratio(times, "plain", "ours"), 1.8, "least"),
         Figure("loop", bound, ratio(times, "plain", "passes")),
     ]
-    x = ours.ctx.pool.take(torch.arange(size.images)).x
-    works = {"plain": lambda: plain.views(x), "ours": lambda: ours.ctx.augment(x, "contrastive", count=2)}
+    batch = ours.ctx.pool.take(torch.arange(size.images))
+    works = {"plain": lambda: plain.views(batch.x), "ours": lambda: ours.ctx.part(batch, views=2)}
     times = alternate(works, size.rounds)
     return [
         *found,
@@ -71,10 +72,12 @@ class PlainLoop:
         ctx = learner.ctx
         assert ctx.previous is not None
         assert ctx.network.projection is not None
-        assert ctx.previous.projection is not None
+        previous = ctx.previous["network"]
+        assert isinstance(previous, Network)
+        assert previous.projection is not None
         self._learner = learner
         self._encoder, self._head = ctx.network.encoder, ctx.network.projection
-        self._previous, self._previous_head = ctx.previous.encoder, ctx.previous.projection
+        self._previous, self._previous_head = previous.encoder, previous.projection
         learner.step(ctx.pool.take(torch.arange(4)))  # the region of the task is known after a step
         for encoder in (self._encoder, self._previous):
             encoder.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]

@@ -71,13 +71,13 @@ def _overhead_beside_replay(size: StepSize, bar: float) -> list[Figure]:
     sharing = learner_in_second_task("er", ("gplasc",), size, settings={"gplasc.share_views": True})
     batch = _a_batch(plus)
     own = plus.method.parts(batch, plus.ctx)
-    views = [part for plugin in plus.plugins for part in plugin.parts(batch, own, plus.ctx)]
+    views = [part for plugin in plus.plugins for part in plugin.parts(batch, own, plus.ctx).values()]
 
     def base_with_passes() -> None:
         base.step(batch)
         for part in views:
             bare_pass(base, part.x)
-        teacher_pass(plus, own[0])
+        teacher_pass(own["batch"])
 
     works = {
         "er": stepper(base),
@@ -148,7 +148,7 @@ class _StepClock(Callback):
             return
         now = time.process_time()
         if self._views is None:
-            self._views = learner.method.parts(_a_batch(learner), learner.ctx)[0].x
+            self._views = learner.method.parts(_a_batch(learner), learner.ctx)["batch"].x
         rows = 2 * len(
             learner.position.order[learner.position.step - 1]
         )  # the last batch of an epoch is small
@@ -168,9 +168,9 @@ def measure_teacher(quick: bool) -> list[Figure]:
     for size in step_sizes(quick):
         for mode, method in (("batch statistics", "co2l"), ("running statistics", "cclis")):
             learner = learner_in_second_task(method, (), size)
-            part = learner.method.parts(_a_batch(learner), learner.ctx)[0]
+            part = learner.method.parts(_a_batch(learner), learner.ctx)["batch"]
             works = {
-                "teacher": partial(teacher_pass, learner, part),
+                "teacher": partial(teacher_pass, part),
                 "both": partial(bare_pass, learner, part.x),
             }
             name = f"previous model with {mode} / forward and backward, width {size.width}"
@@ -203,7 +203,7 @@ def learner_in_second_task(
     learner.enter(stream[0])
     learner.ctx.modules.train()
     for rows in torch.arange(len(learner.ctx.pool)).split(learner.config.train.batch):  # fills a reservoir
-        learner.method.after_step(learner.ctx.pool.take(rows), [], [], learner.ctx)
+        learner.method.after_step(learner.ctx.pool.take(rows), {}, learner.ctx)
     learner.ctx.predictor = learner.method.predictor(learner.ctx)
     learner.method.end_task(learner.ctx)
     learner.ctx.keep_previous()
@@ -268,7 +268,7 @@ def bare_pass(learner: Learner, x: Tensor) -> None:
     learner.ctx.network.encoder(x).sum().backward()
 
 
-def teacher_pass(learner: Learner, part: Part) -> None:
+def teacher_pass(part: Part) -> None:
     """Compute the previous model's features of a part."""
-    learner.ctx.previous_outputs(part)
-    learner.ctx.forget_step()
+    vars(part).pop("previous", None)  # of the last pass
+    _ = part.previous

@@ -118,11 +118,11 @@ def test_images_kept_on_the_device_give_the_same_run(method, tiny, monkeypatch):
 
     moved = learned()
     monkeypatch.setattr("gplasc.learning.pool.fits", lambda num_bytes, device: True)
-    gathered = []
-    real = Pool.on_device
-    monkeypatch.setattr(Pool, "on_device", lambda self, x: gathered.append(real(self, x)) or gathered[-1])
+    taken = []
+    real = Pool.take
+    monkeypatch.setattr(Pool, "take", lambda self, index: taken.append(real(self, index)) or taken[-1])
     kept = learned()
-    assert any(x is not None for x in gathered)
+    assert any(batch.resident is not None for batch in taken)
     assert digest(kept.ctx.modules.state_dict()) == digest(moved.ctx.modules.state_dict())
 
 

@@ -16,8 +16,9 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes, joined
 from gplasc.learning.launch import _PATIENCE, environment, open_store
-from gplasc.learning.sharing import some_views
-from gplasc.streams.augment import Contrastive, Plain, Replay, StoredViews
+from gplasc.runs.build import build_learner
+from gplasc.streams import open_stream
+from gplasc.streams.augment import StoredViews
 
 METHODS = ("supcon", "co2l", "cila", "cclis", "er", "derpp", "icarl")
 COMBINATIONS = [*METHODS, *(f"{method}+gplasc" for method in METHODS), "agem", "gem", "gss", "gcr"]
@@ -82,25 +83,25 @@ def test_shares_are_a_partition(count):
     assert rows == list(range(count))
 
 
-AUGMENTATIONS = {
-    "contrastive": Contrastive(8, (0.5,) * 3, (0.2,) * 3),
-    "replay": Replay(8, (0.5,) * 3, (0.2,) * 3),
-    "plain": Plain((0.5,) * 3, (0.2,) * 3),
-    "stored": StoredViews(3),
-}
+@pytest.mark.parametrize("kind", ["contrastive", "replay", "plain", "stored"])
+def test_the_shares_of_all_processes_are_the_views_of_one(kind, tiny):
+    config, stream = tiny("er").config, open_stream(STREAM.replace("channels=1", "channels=3"))
 
+    def views(rank, size):
+        learner = build_learner(config, stream, processes=Processes(rank, size))
+        learner.enter(stream[0])
+        ctx = learner.ctx
+        if kind == "stored":
+            ctx._augmentations = {"stored": StoredViews(3)}
+        part = ctx.part(ctx.pool.take(torch.arange(5)), views=2, augmentation=kind)
+        return part.x, ctx.random["augment"].get_state()
 
-@pytest.mark.parametrize("name", AUGMENTATIONS)
-def test_the_shares_of_all_processes_are_the_views_of_one(name):
-    x = torch.randint(256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    generator = torch.Generator().manual_seed(1)
-    expected = AUGMENTATIONS[name](x, generator, views=2)
+    expected, after = views(0, 1)
     shares = []
     for rank in range(4):  # of 10 rows they have 3, 3, 3 and 1
-        own = torch.Generator().manual_seed(1)
-        rows = Processes(rank, 4).share(10)
-        shares.append(some_views(x, AUGMENTATIONS[name], 2, own, rows, lambda images: images))
-        assert torch.equal(own.get_state(), generator.get_state()), "all random numbers must be drawn"
+        share, state = views(rank, 4)
+        shares.append(share)
+        assert torch.equal(state, after), "all random numbers must be drawn"
     torch.testing.assert_close(torch.cat(shares), expected)
 
 

@@ -168,7 +168,9 @@ def test_heads_grow_for_classes_that_were_not_announced(tiny, new_learner):
 
 def test_a_term_name_that_two_components_return_is_an_error(tiny, new_learner, monkeypatch):
     learner = new_learner(tiny("er", ("gplasc",)))
-    monkeypatch.setattr(learner.method, "loss", lambda parts, outs, ctx: {"position": outs[0].logits.sum()})
+    monkeypatch.setattr(
+        learner.method, "loss", lambda parts, ctx: {"position": parts["batch"].out.logits.sum()}
+    )
     with pytest.raises(UserError, match="ER and GPLASCPlugin both return a term named 'position'"):
         learner.learn(learner.stream)
 
@@ -289,7 +291,7 @@ def test_the_plug_in_leaves_the_methods_randomness_alone(tiny, new_learner):
 
         def parts(batch, ctx, original=original, batches=batches):
             made = original(batch, ctx)
-            batches.append(made[0].x.clone())
+            batches.append(made["batch"].x.clone())
             return made
 
         learner.method.parts = parts
@@ -306,7 +308,7 @@ def test_previous_model_is_run_once_a_step_whoever_asks(tiny, new_learner):
 
     def keep():
         original()
-        learner.ctx.previous.register_forward_hook(lambda *_: calls.append(1))
+        learner.ctx.previous["network"].encoder.register_forward_hook(lambda *_: calls.append(1))
 
     learner.ctx.keep_previous = keep
     learner.learn(learner.stream)

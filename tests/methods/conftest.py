@@ -43,6 +43,19 @@ def next_batch():
 
 
 @pytest.fixture
+def forwarded():
+    """The method's parts of a batch, forwarded as the learner does."""
+
+    def forward(learner, batch):
+        parts = learner.method.parts(batch, learner.ctx)
+        for part in parts.values():
+            part.out = learner.ctx.forward(part)
+        return parts
+
+    return forward
+
+
+@pytest.fixture
 def in_training_data():
     """Whether every image is one of the stream's training images, as it was before augmentation, with its label."""
 

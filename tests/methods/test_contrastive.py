@@ -33,19 +33,23 @@ def _enter(learner, task):
     return learner
 
 
-def forward(learner):
-    batch = learner.ctx.pool.take(
-        torch.randperm(len(learner.ctx.pool), generator=torch.Generator().manual_seed(0))[:10]
-    )
-    parts = learner.method.parts(batch, learner.ctx)
-    outs = [learner.ctx.network(part.x) for part in parts]
-    return parts, outs, learner.method.loss(parts, outs, learner.ctx)
+@pytest.fixture
+def forward(forwarded):
+    """The part of a batch of ten, and the method's terms."""
+
+    def terms(learner):
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randperm(len(learner.ctx.pool), generator=generator)[:10]
+        parts = forwarded(learner, learner.ctx.pool.take(rows))
+        return parts["batch"], learner.method.loss(parts, learner.ctx)
+
+    return terms
 
 
-def test_co2l_is_the_official_formula(tiny, learner_in_task):
+def test_co2l_is_the_official_formula(tiny, learner_in_task, forward):
     learner = learner_in_task(tiny("co2l", **{"co2l.temperature": 0.5, "co2l.distill_weight": 0.7}), 1)
-    (part,), (out,), terms = forward(learner)
-    z, y = out.projection.double(), part.y
+    part, terms = forward(learner)
+    z, y = part.out.projection.double(), part.y
     rows = len(z)
     start = learner.ctx.task.classes.start
     assert (y < start).any(), "the batch must hold remembered samples"
@@ -59,7 +63,7 @@ def test_co2l_is_the_official_formula(tiny, learner_in_task):
             total -= ((z[i] @ z[j]).item() / 0.5 - math.log(sum(sims))) / len(positives)
     assert terms["supcon"].item() == pytest.approx(0.5 / 0.07 * total / rows, rel=1e-4)
 
-    before = learner.ctx.previous_outputs(part).projection.double()
+    before = part.previous.projection.double()
     relation = 0.0
     for i in range(rows):
         others = [j for j in range(rows) if j != i]
@@ -76,17 +80,18 @@ def test_the_previous_model_runs_in_the_mode_of_the_method(tiny, learner_in_task
         assert not any(p.requires_grad for p in learner.ctx.previous.parameters())
 
 
-def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny, learner_in_task):
+def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny, learner_in_task, forward):
     learner = learner_in_task(tiny("supcon"), 1)
-    parts, outs, terms = forward(learner)
+    part, terms = forward(learner)
     assert set(terms) == {"supcon"}
     from gplasc.losses import supcon
 
-    whole = supcon(outs[0].projection, parts[0].y, temperature=0.5)
+    whole = supcon(part.out.projection, part.y, temperature=0.5)
     learner.method.settings = learner.method.settings.model_copy(
         update={"temperature": 0.5, "base_temperature": None}
     )
-    assert learner.method.loss(parts, outs, learner.ctx)["supcon"].item() == pytest.approx(whole.item())
+    term = learner.method.loss({"batch": part}, learner.ctx)["supcon"]
+    assert term.item() == pytest.approx(whole.item())
 
 
 def test_cila_weight_follows_the_losses_of_past_tasks(tiny, new_learner):
@@ -96,9 +101,9 @@ def test_cila_weight_follows_the_losses_of_past_tasks(tiny, new_learner):
     weights = {0: set(), 1: set(), 2: set()}
     original = learner.method.loss
 
-    def loss(parts, outs, ctx):
+    def loss(parts, ctx):
         weights[ctx.task.index].add(learner.method.distillation_weight(ctx))
-        terms = original(parts, outs, ctx)
+        terms = original(parts, ctx)
         if "ird" in terms and ctx.epoch == ctx.epochs - 1:
             weight = learner.method.distillation_weight(ctx)
             seen[ctx.task.index].append(
@@ -116,9 +121,9 @@ def test_cila_weight_follows_the_losses_of_past_tasks(tiny, new_learner):
     assert last > 0.5, "kappa was chosen so that the ratio counts"
 
 
-def test_cclis_reweights_pairs_of_past_classes_only(tiny, learner_in_task):
+def test_cclis_reweights_pairs_of_past_classes_only(tiny, learner_in_task, forward):
     learner = learner_in_task(tiny("cclis"), 2)
-    (part,), _, terms = forward(learner)
+    part, terms = forward(learner)
     assert set(terms) == {"contrast", "prd"}
     mask = learner.method._weighted(part, learner.ctx)
     for c in range(6):
@@ -130,14 +135,14 @@ def test_cclis_importance_is_probability_times_count(tiny, learner_in_task):
     learner = learner_in_task(tiny("cclis"), 1)
     ctx = learner.ctx
     batch = ctx.pool.take(torch.arange(len(ctx.pool)))
-    (part,) = learner.method.parts(batch, ctx)
+    part = learner.method.parts(batch, ctx)["batch"]
     for row in range(len(batch.y)):
         count = int((batch.y == batch.y[row]).sum())
         if batch.memory_rows[row] >= 0:
             probability = ctx.memory["probability"][batch.memory_rows[row]].item()
         else:
             probability = 1 / int((ctx.task.train.y == batch.y[row]).sum())
-        assert part.extra["importance"][row].item() == pytest.approx(probability * count)
+        assert part.columns["importance"][row].item() == pytest.approx(probability * count)
 
 
 def test_joint_sees_all_tasks_so_far(tiny, learner_in_task):
@@ -164,20 +169,20 @@ def test_memory_is_full_and_holds_only_what_was_seen(method, tiny, new_learner):
         assert (images == memory["x"][row]).flatten(1).all(1).any()
 
 
-def test_cclis_previous_prototypes_stay_as_the_last_step_left_them(tiny, learner_in_task):
+def test_cclis_previous_prototypes_stay_as_the_last_step_left_them(tiny, learner_in_task, forward):
     learner = learner_in_task(tiny("cclis"), 1)
     ctx = learner.ctx
     lengths = torch.tensor([[0.9], [1.2], [1.0], [1.0], [1.0], [1.0]])
     with torch.no_grad():
-        for modules in (ctx.modules, ctx.previous_modules):
+        for modules in (ctx.modules, ctx.previous):
             modules["prototypes"].weight.mul_(lengths)
-    raw = ctx.previous_modules["prototypes"].weight.clone()
-    (part,), (out,), terms = forward(learner)
+    raw = ctx.previous["prototypes"].weight.clone()
+    part, terms = forward(learner)
     torch.testing.assert_close(ctx.modules["prototypes"].weight.norm(dim=1), torch.ones(6))
-    assert torch.equal(ctx.previous_modules["prototypes"].weight, raw)
+    assert torch.equal(ctx.previous["prototypes"].weight, raw)
     settings, present = learner.method.settings, ctx.modules["prototypes"].weight
-    before, total = ctx.previous_outputs(part).projection, 0.0
-    for z, old in zip(out.projection, before, strict=True):
+    before, total = part.previous.projection, 0.0
+    for z, old in zip(part.out.projection, before, strict=True):
         q = torch.stack([old @ raw[c] for c in range(2)]).div(settings.teacher_temperature).softmax(0)
         p = torch.stack([z @ present[c] for c in range(2)]).div(settings.student_temperature).log_softmax(0)
         total -= (q * p).sum().item()

@@ -19,15 +19,15 @@ def test_remembers_the_logits_of_the_step_before_it_was_taken(learned, next_batc
     assert torch.equal(ctx.memory["x"], batch.x)
 
 
-def test_the_memory_is_a_forward_pass_of_its_own_with_its_logits(learned, next_batch):
+def test_the_memory_is_a_forward_pass_of_its_own_with_its_logits(learned, next_batch, forwarded):
     learner = learned("der", task=1)
     ctx, batch = learner.ctx, next_batch(learner)
-    own, replayed = learner.method.parts(batch, ctx)
-    assert len(own.y) == len(batch.y)
-    assert replayed.extra["logits"].shape == (len(replayed.y), 6)
-    outs = [ctx.network(own.x), ctx.network(replayed.x)]
-    terms = learner.method.loss([own, replayed], outs, ctx)
-    difference = outs[1].logits.detach() - replayed.extra["logits"]
+    parts = forwarded(learner, batch)
+    replayed = parts["memory"]
+    assert len(parts["batch"].y) == len(batch)
+    assert replayed.columns["logits"].shape == (len(replayed.y), 6)
+    terms = learner.method.loss(parts, ctx)
+    difference = replayed.out.logits.detach() - replayed.columns["logits"]
     alpha = learner.method.settings.alpha
     mean = sum(float(d) ** 2 for row in difference for d in row) / (len(replayed.y) * 6)
     assert float(terms["dark"].detach()) == pytest.approx(alpha * mean, rel=1e-4)

@@ -25,15 +25,14 @@ def test_remembers_the_outputs_of_the_model_that_learned_the_task(learned):
     assert not torch.allclose(ctx.memory["logits"][~newest], logits[~newest], atol=1e-3)
 
 
-def test_alpha_weighs_the_distance(learned, next_batch):
+def test_alpha_weighs_the_distance(learned, next_batch, forwarded):
     terms = {}
     for alpha in (1.0, 0.3):
         learner = learned("fdr", task=1, **{"fdr.alpha": 0.0})
         method = learner.method
         method.settings = method.settings.model_copy(update={"alpha": alpha})
-        parts = method.parts(next_batch(learner), learner.ctx)
-        outs = [learner.ctx.network(part.x) for part in parts]
-        terms[alpha] = float(method.loss(parts, outs, learner.ctx)["fdr"].detach())
+        parts = forwarded(learner, next_batch(learner))
+        terms[alpha] = float(method.loss(parts, learner.ctx)["fdr"].detach())
     assert terms[0.3] == pytest.approx(0.3 * terms[1.0], rel=1e-5)
     assert terms[1.0] > 0
 

@@ -21,28 +21,28 @@ def test_replay_mixes_coreset_and_candidates_in_proportion(learned, next_batch):
     method, ctx = learner.method, learner.ctx
     assert len(ctx.memory) == 9
     current = min(len(method.state_dict()["candidates"]["columns"]["y"]), 5)  # ceil(9 / 2) places later
-    own, first, second = method.parts(next_batch(learner), ctx)
-    assert len(own.current) == len(own.y)
-    for part in (first, second):
+    parts = method.parts(next_batch(learner), ctx)
+    assert len(parts["batch"].current) == len(parts["batch"].y)
+    for part in (parts["logits"], parts["labels"]):
         assert len(part.y) == 8
         assert len(part.current) == 8 * current // (current + 9)
-        assert set(part.extra) == {"logits", "weight"}
-    assert not torch.equal(first.extra["logits"], second.extra["logits"])
+        assert set(part.columns) == {"logits", "weight"}
+    assert not torch.equal(parts["logits"].columns["logits"], parts["labels"].columns["logits"])
 
 
-def test_terms_are_weighted(learned, next_batch):
+def test_terms_are_weighted(learned, next_batch, forwarded):
     learner = learned("gcr", task=2)
     method, ctx = learner.method, learner.ctx
-    parts = method.parts(next_batch(learner), ctx)
-    outs = [ctx.network(part.x) for part in parts]
-    terms = method.loss(parts, outs, ctx)
-    w = parts[1].extra["weight"] / parts[1].extra["weight"].sum()
-    dark = sum(
-        w[i] * (outs[1].logits[i] - parts[1].extra["logits"][i]).square().mean() for i in range(len(w))
-    )
+    parts = forwarded(learner, next_batch(learner))
+    terms = method.loss(parts, ctx)
+    dark_part, label_part = parts["logits"], parts["labels"]
+    w = dark_part.columns["weight"] / dark_part.columns["weight"].sum()
+    distance = dark_part.out.logits - dark_part.columns["logits"]
+    dark = sum(w[i] * distance[i].square().mean() for i in range(len(w)))
     assert torch.allclose(terms["dark"], method.settings.alpha * dark, atol=1e-6)
-    w = parts[2].extra["weight"] / parts[2].extra["weight"].sum()
-    again = sum(-w[i] * outs[2].logits[i].log_softmax(0)[parts[2].y[i]] for i in range(len(w)))
+    w = label_part.columns["weight"] / label_part.columns["weight"].sum()
+    scores = label_part.out.logits.log_softmax(1)
+    again = sum(-w[i] * scores[i, label_part.y[i]] for i in range(len(w)))
     assert torch.allclose(terms["replay"], method.settings.beta * again, atol=1e-6)
 
 

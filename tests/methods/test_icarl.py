@@ -72,31 +72,30 @@ def test_a_class_without_exemplars_comes_last():
 
 
 @pytest.mark.parametrize(("bce_over", "outputs"), [("seen", 4), ("all", 6)])
-def test_past_outputs_come_from_the_previous_model(learned, next_batch, bce_over, outputs):
+def test_past_outputs_come_from_the_previous_model(learned, next_batch, forwarded, bce_over, outputs):
     learner = learned("icarl", task=1, **{"icarl.bce_over": bce_over})
     ctx, method = learner.ctx, learner.method
-    parts = method.parts(next_batch(learner), ctx)
-    out = ctx.network(parts[0].x)
-    term = method.loss(parts, [out], ctx)["bce"]
-    targets = F.one_hot(parts[0].y, outputs).float()
-    targets[:, :2] = ctx.previous(parts[0].x).logits[:, :2].sigmoid()
-    expected = F.binary_cross_entropy_with_logits(out.logits[:, :outputs], targets)
+    parts = forwarded(learner, next_batch(learner))
+    part = parts["batch"]
+    term = method.loss(parts, ctx)["bce"]
+    targets = F.one_hot(part.y, outputs).float()
+    targets[:, :2] = ctx.previous["network"](part.x).logits[:, :2].sigmoid()
+    expected = F.binary_cross_entropy_with_logits(part.out.logits[:, :outputs], targets)
     assert torch.allclose(term, expected, atol=1e-6)
     assert not ctx.previous.training
 
 
 @pytest.mark.parametrize(("bce_over", "outputs"), [("seen", 2), ("all", 6)])
-def test_the_first_task_has_labels_alone(learned, next_batch, bce_over, outputs):
+def test_the_first_task_has_labels_alone(learned, next_batch, forwarded, bce_over, outputs):
     learner = learned("icarl", task=0, **{"icarl.bce_over": bce_over})
-    parts = learner.method.parts(next_batch(learner), learner.ctx)
-    out = learner.ctx.network(parts[0].x)
-    total = 0.0
-    for row, label in zip(out.logits.double(), parts[0].y.tolist(), strict=True):
+    parts = forwarded(learner, next_batch(learner))
+    part, total = parts["batch"], 0.0
+    for row, label in zip(part.out.logits.double(), part.y.tolist(), strict=True):
         for c in range(outputs):
             probability = row[c].sigmoid()
             total -= (probability if c == label else 1 - probability).log().item()
-    term = learner.method.loss(parts, [out], learner.ctx)["bce"]
-    assert term.item() == pytest.approx(total / (outputs * len(parts[0].y)), rel=1e-5)
+    term = learner.method.loss(parts, learner.ctx)["bce"]
+    assert term.item() == pytest.approx(total / (outputs * len(part.y)), rel=1e-5)
 
 
 def test_the_published_form_is_the_default_and_declared(learned):

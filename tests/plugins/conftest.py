@@ -24,17 +24,17 @@ def second_task(new_learner):
 
 @pytest.fixture
 def terms_of():
-    """Returns the method's parts, the plug-in's, the outputs of both, and the plug-in's terms for the whole pool."""
+    """Returns the method's parts, the plug-in's, both forwarded, and the plug-in's terms for the whole pool."""
 
     def compute(learner):
         ctx, (plugin,) = learner.ctx, learner.plugins
         batch = ctx.pool.take(torch.arange(len(ctx.pool)))
         own = learner.method.parts(batch, ctx)
         more = plugin.parts(batch, own, ctx)
-        outs = [ctx.network(part.x) for part in own]
-        more_outs = [ctx.network(part.x) for part in more]
+        for part in (*own.values(), *more.values()):
+            part.out = ctx.forward(part)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return own, more, outs, more_outs, plugin.loss(own, outs, more, more_outs, ctx)
+            return own, more, plugin.loss(own, more, ctx)
 
     return compute

@@ -23,11 +23,12 @@ def range_and_position(z, labels, criterion, task):
 
 def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, terms_of):
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
-    own, more, outs, _, terms = terms_of(learner)
+    own, more, terms = terms_of(learner)
     assert not more, "Co2L forwards all that is needed"
-    y, past = own[0].y, own[0].y < 2
-    z = torch.nn.functional.normalize(outs[0].features, dim=1)
-    before = torch.nn.functional.normalize(learner.ctx.previous_outputs(own[0]).features, dim=1)
+    part = own["batch"]
+    y, past = part.y, part.y < 2
+    z = torch.nn.functional.normalize(part.out.features, dim=1)
+    before = torch.nn.functional.normalize(part.previous.features, dim=1)
     assert terms["distill"].item() == pytest.approx(
         (z - before)[past].square().sum(1).mean().item(), rel=1e-5
     )
@@ -38,19 +39,18 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, te
 
 def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task, terms_of):
     learner = second_task(tiny("finetune", ("gplasc",)))
-    _, more, _, _, terms = terms_of(learner)
-    assert [len(part.y) for part in more] == [2 * len(learner.ctx.pool)]
+    _, more, terms = terms_of(learner)
+    assert {name: len(part.y) for name, part in more.items()} == {"views": 2 * len(learner.ctx.pool)}
     assert set(terms) == {"range", "position", "distill", "contrast"}
 
 
 @pytest.mark.parametrize("method", ["finetune", "er", "derpp"])
 def test_views_of_the_method_can_be_shared(method, tiny, second_task, terms_of):
     learner = second_task(tiny(method, ("gplasc",), **{"gplasc.share_views": True}))
-    own, more, outs, _, terms = terms_of(learner)
+    own, more, terms = terms_of(learner)
     assert not more, "no further pass"
-    rows = [part.y >= 2 for part in own]
-    z = torch.cat([out.projection[mine] for mine, out in zip(rows, outs, strict=True)])
-    y = torch.cat([part.y[mine] for mine, part in zip(rows, own, strict=True)])
+    z = torch.cat([part.out.projection[part.y >= 2] for part in own.values()])
+    y = torch.cat([part.y[part.y >= 2] for part in own.values()])
     cosines = (z @ z.T / 0.1).tolist()
     loss = 0.0
     for i in range(len(y)):
@@ -96,9 +96,8 @@ def test_a_method_that_never_forwards_its_memory_gets_a_minibatch(tiny, second_t
     learner = second_task(tiny("finetune", ("gplasc",), **{"gplasc.memory_batch": 4}))
     train = learner.stream[0].train
     learner.ctx.memory.replace({"x": train.x[:6], "y": train.y[:6]})
-    _, more, _, _, terms = terms_of(learner)
-    assert [len(part.y) for part in more[1:]] == [4]
-    assert len(more[1].past) == 4
+    _, more, terms = terms_of(learner)
+    assert len(more["memory"].y) == len(more["memory"].past) == 4
     learner.ctx.network.train()
     assert terms["distill"].item() >= 0.0
 
@@ -113,8 +112,8 @@ def test_equal_weights_have_no_distance(tiny, method, second_task, terms_of):
         rows = {"x": train.x[:6], "y": train.y[:6]}
         learner.ctx.memory.replace({**rows, "logits": torch.zeros(6, 6), "weight": torch.ones(6)})
     learner.ctx.modules.train()
-    _, more, _, _, terms = terms_of(learner)
-    assert any(len(part.past) for part in more)
+    _, more, terms = terms_of(learner)
+    assert any(len(part.past) for part in more.values())
     assert terms["distill"].item() == pytest.approx(0.0, abs=1e-10)
 
 
@@ -144,8 +143,8 @@ def test_rows_of_their_own_can_be_asked_for(tiny, second_task, terms_of):
     learner = second_task(
         tiny("co2l", ("gplasc",), **{"gplasc.memory_rows": "minibatch", "gplasc.memory_batch": 5})
     )
-    _, more, *_ = terms_of(learner)
-    assert [len(part.y) for part in more] == [5]
+    _, more, _ = terms_of(learner)
+    assert {name: len(part.y) for name, part in more.items()} == {"memory": 5}
 
 
 @pytest.mark.parametrize("tasks", [3, 7, "known", "unknown"])
@@ -221,8 +220,9 @@ def test_the_note_on_relu_features_names_a_setting_of_runs(tiny, second_task):
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "relu"}))
     ctx, (plugin,) = learner.ctx, learner.plugins
     own = learner.method.parts(ctx.pool.take(torch.arange(len(ctx.pool))), ctx)
+    own["batch"].out = ctx.forward(own["batch"])
     plugin.criterion.train()
     with pytest.warns(UserWarning, match="never negative") as caught:
-        plugin.loss(own, [ctx.network(part.x) for part in own], [], [], ctx)
+        plugin.loss(own, {}, ctx)
     assert all("--set model.features=signed" in str(note.message) for note in caught)
     assert not any("frame=" in str(note.message) for note in caught)

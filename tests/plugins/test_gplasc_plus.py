@@ -29,13 +29,12 @@ def test_the_assignment_is_a_cross_entropy_in_which_every_place_has_the_same_wei
 ):
     settings = {"gplasc-plus.places": places, "gplasc-plus.lambda_assign": 2.0}
     learner = with_memory(tiny("er", ("gplasc-plus",), **settings))
-    own, more, outs, more_outs, terms = terms_of(learner)
-    parts, outs = (*own, *more), (*outs, *more_outs)
+    own, more, terms = terms_of(learner)
     plugin, ctx = learner.plugins[0], learner.ctx
     targets, place_of = plugin._places(ctx)
     means: dict[int, list[float]] = {}
-    for part, out in zip(parts, outs, strict=True):
-        for row, label in zip(unit_rows(out.features.detach()), part.y.tolist(), strict=True):
+    for part in (*own.values(), *more.values()):
+        for row, label in zip(unit_rows(part.out.features.detach()), part.y.tolist(), strict=True):
             scores = [math.exp(float(row @ target) / 0.05) for target in targets.detach()]
             place = int(place_of[label])
             means.setdefault(place, []).append(-math.log(scores[place] / sum(scores)))
@@ -78,7 +77,7 @@ def test_tasks_without_a_vertex_of_their_own_share_one(tiny, with_memory):
 
 def test_no_view_is_added_beside_a_method_that_forwards_its_memory(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",)))
-    assert not learner.plugins[0].parts(learner.ctx.pool.take(torch.arange(4)), [], learner.ctx)
+    assert not learner.plugins[0].parts(learner.ctx.pool.take(torch.arange(4)), {}, learner.ctx)
     assert learner.ctx.network.projection is None
 
 

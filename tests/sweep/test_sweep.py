@@ -53,12 +53,12 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
     killer.write_text(
         "import os, signal\nfrom gplasc.methods.finetune import Finetune\n\n\n"
         "class Killer(Finetune):\n"
-        "    def loss(self, parts, outs, ctx):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    def loss(self, parts, ctx):\n        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     broken = tmp_path / "broken.py"
     broken.write_text(
         "from gplasc.methods.finetune import Finetune\n\n\n"
-        "class Broken(Finetune):\n    def loss(self, parts, outs, ctx):\n        return {'ce': 1 / 0}\n"
+        "class Broken(Finetune):\n    def loss(self, parts, ctx):\n        return {'ce': 1 / 0}\n"
     )
     out = tmp_path / "runs"
     cells = [

@@ -15,13 +15,12 @@ from gplasc.learning.batch import AugmentationKind, Batch, ImageFormat, MethodTr
 from gplasc.learning.devices import autocast, compile_encoder, new_scaler, prepare
 from gplasc.learning.distributed import Processes
 from gplasc.learning.pool import Pool
-from gplasc.learning.sharing import some_views
 from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
 from gplasc.random import Generators
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
-from gplasc.streams.augment import Augmentation, Contrastive, Plain, Replay, StoredViews, views
+from gplasc.streams.augment import Augmentation, Contrastive, Plain, Replay, StoredViews
 
 FORWARD_ROWS = 512
 """Rows that are read and augmented together outside training."""
@@ -30,17 +29,13 @@ CPU_ROWS = 128
 
 
 class Context:
-    """The state of a run that methods and plug-ins work with.
-
-    The previous model's outputs are computed lazily, once per part and step, and shared by all who ask.
-    """
+    """The state of a run that methods and plug-ins work with."""
 
     network: Network
-    previous: Network | None
-    """The model as it was after the last task, frozen; None in the first task."""
     modules: nn.ModuleDict
     """Everything trainable: the network and what the method and the plug-ins brought."""
-    previous_modules: nn.ModuleDict | None
+    previous: nn.ModuleDict | None
+    """`modules` as they were after the last task, frozen; None in the first task. See also `Part.previous`."""
     predictor: nn.Module | None
     """Maps raw features, (N, D), to scores of the classes seen, (N, C); None while a task is trained."""
     task: Task
@@ -80,10 +75,14 @@ class Context:
         self.epoch = 0
         self.epochs = 0
         self.previous = None
-        self.previous_modules = None
         self.previous_num_classes = 0
         self.predictor = None
-        self._previous_outputs: dict[int, Outputs] = {}
+        self.probe = config.probe
+        """Settings of the linear probe."""
+        self.signed = images.features or config.model.features == "signed"
+        """Whether features can be negative."""
+        self.flips = config.data.flip > 0 and not images.features
+        """Whether augmentation mirrors images."""
         self._augmentations = new_augmentations(config, images)
 
     def set_modules(self, modules: nn.ModuleDict) -> None:
@@ -99,12 +98,11 @@ class Context:
         Beside a method that does not need it, that is training mode, in which the network itself runs: outputs of equal
         weights on the same part are then equal.
         """
-        self.previous_modules = copy.deepcopy(self.modules).requires_grad_(False)
-        self.previous_modules.train(self.method.teacher != "eval")
-        self.previous = _network_of(self.previous_modules)
+        self.previous = copy.deepcopy(self.modules).requires_grad_(False)
+        self.previous.train(self.method.teacher != "eval")
         self.previous_num_classes = self.num_classes
         if self._compiled:
-            compile_encoder(self.previous)
+            compile_encoder(_network_of(self.previous))
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is kept here and decides how the run goes on: tensors and plain containers."""
@@ -113,7 +111,7 @@ class Context:
             "num_classes": self.num_classes,
             "previous_num_classes": self.previous_num_classes,
             "modules": self.modules.state_dict(),
-            "previous": self.previous_modules and self.previous_modules.state_dict(),
+            "previous": self.previous and self.previous.state_dict(),
             "predictor": self.predictor and self.predictor.state_dict(),
             "scaler": self.scaler.state_dict(),
             "memory": self.memory.state_dict(),
@@ -134,8 +132,8 @@ class Context:
         if state["previous"] is not None:
             grow(state["previous_num_classes"])
             self.keep_previous()
-            assert self.previous_modules is not None
-            self.previous_modules.load_state_dict(state["previous"])
+            assert self.previous is not None
+            self.previous.load_state_dict(state["previous"])
         grow(state["num_classes"])
         self.modules.load_state_dict(state["modules"])
         if self.scaler.is_enabled():
@@ -169,80 +167,81 @@ class Context:
 
     def part(
         self,
-        x: Tensor,
-        y: Tensor,
+        batch: Batch,
         *,
         views: int = 1,
-        augmentation: AugmentationKind = "replay",
-        extra: Mapping[str, Tensor] | None = None,
+        augmentation: AugmentationKind | None = None,
         generator: torch.Generator | None = None,
     ) -> Part:
-        """Augment images and bring them to the device.
+        """Augment a batch and bring it to the device.
 
         Args:
-            x: (b, C, H, W) uint8 images on the CPU.
-            y: (b,) labels.
+            batch: The samples, b of them.
             views: How many augmented views of each image.
-            augmentation: Which augmentation.
-            extra: Further columns, (b, ...) each.
+            augmentation: Which augmentation; default: the method's.
             generator: Source of randomness; default: the run's generator for augmentation.
 
         Returns:
             A part of ``views * b`` rows.
         """
-        y = y.repeat(views)
-        share = self._share(x, augmentation, views, generator)
+        y = batch.y.repeat(views)
         past = y < self.task.classes.start  # decided on the CPU, which does not synchronize the device
         return Part(
-            x=share,
+            x=self._augment(batch, augmentation or self.method.augmentation, views, generator),
             y=self.to_device(y),
             current=self.to_device((~past).nonzero().flatten()),
             past=self.to_device(past.nonzero().flatten()),
-            extra={name: self.to_device(torch.cat([value] * views)) for name, value in (extra or {}).items()},
+            columns={n: self.to_device(torch.cat([value] * views)) for n, value in batch.columns.items()},
+            _teach=self._teach,
         )
 
-    def augment(
-        self, x: Tensor, kind: AugmentationKind, *, count: int = 1, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """Return ``count`` views of each image, view after view, on the device."""
-        generator = generator or self.random["augment"]
-        return views(self._images(x), self._augmentations[kind], count, generator)
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        """Draw a minibatch from the memory, with its further columns; fewer rows if there are not as many."""
+        index = self.memory.sample(count, generator)
+        rows = self.memory.rows(index)
+        return Batch(rows.pop("x"), rows.pop("y"), rows, index)
+
+    def forward(self, part: Part) -> Outputs:
+        """Return the network's outputs for all rows of a part, also if they are spread over several processes."""
+        with self.autocast():
+            return self._outputs(self.network, part)
+
+    def gradient(self, loss: Tensor) -> Tensor:
+        """Return the gradient of a loss by the parameters that have one in this step, (P,) in a fixed order.
+
+        The gradients of the step are left alone. A parameter that the loss does not depend on has gradient 0.
+        """
+        parameters = self._trained()
+        values = torch.autograd.grad(
+            self.scaler.scale(loss), parameters, allow_unused=True, materialize_grads=True
+        )
+        gradient = self.processes.mean(torch.cat([value.reshape(-1) for value in values]))
+        return gradient / self.scaler.scale(torch.ones_like(loss)) if self.scaler.is_enabled() else gradient
+
+    def flat_gradient(self) -> Tensor:
+        """Return the gradients of this step as one vector, (P,)."""
+        return torch.cat([p.grad.reshape(-1) for p in self._trained() if p.grad is not None])
+
+    def set_gradient(self, gradient: Tensor) -> None:
+        """Replace the gradients of this step by a vector, (P,), in the order of `flat_gradient`."""
+        parameters = self._trained()
+        for parameter, values in zip(
+            parameters, gradient.split([p.numel() for p in parameters]), strict=True
+        ):
+            assert parameter.grad is not None
+            parameter.grad.copy_(values.view_as(parameter))
+
+    def augment(self, x: Tensor, kind: AugmentationKind) -> Tensor:
+        """Return an augmented view of each image, (N, C, H, W) uint8, on the device."""
+        return self._augmentations[kind](self.to_device(x), self.random["augment"])
 
     def to_device(self, x: Tensor) -> Tensor:
         """Move a tensor to the device without synchronizing it."""
         return transfer(x, self.device)
 
-    def _images(self, x: Tensor) -> Tensor:
-        """Return images on the device: those of the latest batch of a pool that is kept there, or moved."""
-        kept = self.pool.on_device(x) if hasattr(self, "pool") else None
-        return self.to_device(x) if kept is None else kept
-
-    def forward(self, part: Part) -> Outputs:
-        """Return the network's outputs for all rows of a part, also if they are spread over several processes."""
-        return self._outputs(self.network, part.x, len(part.y))
-
-    def previous_outputs(self, part: Part) -> Outputs:
-        """Return the previous model's outputs for a part; computed once per part and step."""
-        if self.previous is None:
-            raise RuntimeError("there is no previous model in the first task")
-        if id(part) not in self._previous_outputs:
-            with torch.no_grad(), self.autocast():
-                self._previous_outputs[id(part)] = self._outputs(self.previous, part.x, len(part.y))
-        return self._previous_outputs[id(part)]
-
-    def forget_step(self) -> None:
-        """Drop what was computed for one step."""
-        self._previous_outputs.clear()
-
     def autocast(self) -> torch.autocast:
         """Return the precision in which the networks run."""
         return autocast(self.device, self.config.train.precision)
-
-    def memory_batch(self, count: int, generator: torch.Generator) -> tuple[Batch, dict[str, Tensor]]:
-        """Draw a minibatch from the memory, and its further columns."""
-        index = self.memory.sample(count, generator)
-        rows = self.memory.rows(index)
-        return Batch(rows.pop("x"), rows.pop("y"), index), rows
 
     def remember(self, old: Tensor, new: Tensor, **columns: Tensor) -> None:
         """Keep the memory's rows ``old`` and add the task's samples ``new``; ``columns`` are (old + new) rows each."""
@@ -274,17 +273,19 @@ class Context:
         """Yield the frozen network's outputs on samples, a few hundred rows at a time."""
         for index in torch.arange(len(samples)).split(FORWARD_ROWS):
             self.progress("features", int(index[0]) / len(samples))
-            yield self.embed_rows(samples.take(index).x, augmentation, generator=generator)
+            yield self.embed_rows(samples.take(index), augmentation, generator=generator)
 
     def embed_rows(
-        self, x: Tensor, augmentation: AugmentationKind, *, generator: torch.Generator | None = None
+        self,
+        rows: Samples | Batch,
+        augmentation: AugmentationKind,
+        *,
+        generator: torch.Generator | None = None,
     ) -> Outputs:
-        """Return the frozen network's outputs on images, (N, C, H, W) uint8, all at once."""
-        share = self._share(x, augmentation, 1, generator)
+        """Return the frozen network's outputs on some samples, all at once."""
+        share = self._augment(rows, augmentation, 1, generator)
         with self.frozen():
-            features = self._encode_frozen(share)
-            if self.processes.size > 1:
-                features = self.processes.gather(features, len(x))
+            features = self.processes.gather(self._encode_frozen(share), len(rows))
             return self.network.outputs(features)
 
     def features(
@@ -298,15 +299,25 @@ class Context:
         found = [out.features.float() for out in self.embed(samples, augmentation, generator=generator)]
         return torch.cat(found) if found else torch.zeros(0, self.network.feature_dim, device=self.device)
 
-    def _share(
-        self, x: Tensor, kind: AugmentationKind, count: int, generator: torch.Generator | None
+    def _augment(
+        self,
+        rows: Samples | Batch,
+        kind: AugmentationKind,
+        views: int,
+        generator: torch.Generator | None,
     ) -> Tensor:
-        """Return this process's share of the rows of `augment`; the random numbers of all rows are drawn."""
+        """Return this process's share of the views of all rows; the random numbers of all of them are drawn."""
+        augmentation, generator = self._augmentations[kind], generator or self.random["augment"]
         if self.processes.size == 1:
-            return self.augment(x, kind, count=count, generator=generator)
-        rows = self.processes.share(count * len(x))
-        generator = generator or self.random["augment"]
-        return some_views(x, self._augmentations[kind], count, generator, rows, self.to_device)
+            resident = rows.resident if isinstance(rows, Batch) else None
+            return augmentation(
+                self.to_device(rows.x) if resident is None else resident, generator, views=views
+            )
+        count = views * len(rows)
+        share = self.processes.share(count)
+        drawn = augmentation.draw(count, rows.x.shape[2], rows.x.shape[3], generator)
+        images = rows.x[torch.arange(count)[share] % max(len(rows), 1)]
+        return augmentation.apply(self.to_device(images), drawn[share])
 
     def _encode_frozen(self, x: Tensor) -> Tensor:
         """Return raw features, (N, D), of a network whose rows do not depend on each other."""
@@ -317,11 +328,19 @@ class Context:
         pieces = x.tensor_split(-(-len(x) // CPU_ROWS))
         return torch.cat([self.network.encoder(piece) for piece in pieces])
 
-    def _outputs(self, network: Network, x: Tensor, count: int) -> Outputs:
-        """Encode this process's share of ``count`` rows and return the outputs for all of them."""
-        if self.processes.size == 1:
-            return network(x)
-        return network.outputs(self.processes.gather(network.encoder(x), count))
+    def _outputs(self, network: Network, part: Part) -> Outputs:
+        """Encode this process's share of a part and return the outputs for all of its rows."""
+        return network.outputs(self.processes.gather(network.encoder(part.x), len(part.y)))
+
+    def _teach(self, part: Part) -> Outputs:
+        if self.previous is None:
+            raise RuntimeError("there is no previous model in the first task")
+        with torch.no_grad(), self.autocast():
+            return self._outputs(_network_of(self.previous), part)
+
+    def _trained(self) -> list[nn.Parameter]:
+        """Return the parameters that have a gradient in this step; the others do not take part."""
+        return [parameter for parameter in self.modules.parameters() if parameter.grad is not None]
 
 
 def _network_of(modules: nn.ModuleDict) -> Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -11,7 +12,7 @@ from gplasc.errors import UserError
 from gplasc.learning.batch import AugmentationKind, Batch, Head, Part, PoolKind
 from gplasc.learning.context import Context
 from gplasc.learning.optimizer import ModuleRate
-from gplasc.models import Network, Outputs
+from gplasc.models import Network
 from gplasc.settings.types import Settings
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
@@ -80,18 +81,18 @@ class Method(Component[SettingsType]):
         """The mode in which the previous model runs, or None if the method does not need it."""
         return None
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
-        """Return what is forwarded for this batch."""
-        return [ctx.part(batch.x, batch.y, views=self.views, augmentation=self.augmentation)]
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
+        """Return what is forwarded for this batch, by name; each part is a forward pass of its own."""
+        return {"batch": ctx.part(batch, views=self.views)}
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
-        """Return the named terms that are minimized; ``outs`` belong to ``parts``."""
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
+        """Return the named terms that are minimized; ``parts["batch"].out`` are the network's outputs for a part."""
         raise UserError(f"{type(self).__name__} has no loss; override `loss`, see the methods of gplasc")
 
-    def adjust_gradients(self, ctx: Context) -> None:
-        """Change the gradients between backward and the optimizer step (GEM)."""
+    def adjust_gradients(self, parts: dict[str, Part], ctx: Context) -> None:
+        """Change the gradients between backward and the optimizer step (GEM), see `Context.set_gradient`."""
 
-    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+    def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
         """Act after the optimizer step, for instance fill a reservoir."""
 
     def predictor(self, ctx: Context) -> nn.Module:
@@ -119,29 +120,22 @@ class Plugin(Component[SettingsType]):
         """Whether the model after the last task must be kept even if the method does not ask for it."""
         return False
 
-    def parts(self, batch: Batch, own: list[Part], ctx: Context) -> list[Part]:
-        """Return further parts to forward, given the method's own.
+    def parts(self, batch: Batch, method_parts: dict[str, Part], ctx: Context) -> dict[str, Part]:
+        """Return further parts to forward by name, given the method's.
 
         They leave BatchNorm's running statistics alone: those describe the images that are evaluated.
         """
-        return []
-
-    def loss(
-        self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
-    ) -> dict[str, Tensor]:
-        """Return the named terms.
-
-        Args:
-            own: The method's parts.
-            outs: The network's outputs for ``own``.
-            mine: The parts that this plug-in asked for, in that order.
-            my_outs: The network's outputs for ``mine``.
-            ctx: The state of the run.
-
-        Returns:
-            The terms by name; no other component may use the same names.
-        """
         return {}
+
+    def loss(self, method_parts: dict[str, Part], parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
+        """Return the named terms, given the method's parts and this plug-in's; other components use other names."""
+        return {}
+
+    def adjust_gradients(self, method_parts: dict[str, Part], parts: dict[str, Part], ctx: Context) -> None:
+        """Change the gradients after backward and before the method's `adjust_gradients`.
+
+        The network's outputs at other weights come from `Context.forward`, their gradient from `Context.gradient`.
+        """
 
     def refine(self, predictor: nn.Module, ctx: Context) -> nn.Module:
         """Return the predictor that is evaluated and stored: the method's own, or a module around it.
@@ -154,3 +148,25 @@ class Plugin(Component[SettingsType]):
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the geometry of the current task should be compared with, as arguments of `diagnose`."""
         return {}
+
+
+def check_signatures(component: type[Component[Any]]) -> None:
+    """Check that the hooks of a user's class can be called as the contract says.
+
+    Raises:
+        UserError: If one has other arguments, for instance those of an older version.
+    """
+    base = Method if issubclass(component, Method) else Plugin
+    for name in ("parts", "loss", "adjust_gradients", "after_step"):
+        hook, contract = getattr(component, name, None), getattr(base, name, None)
+        if hook is None or contract is None:
+            continue
+        wanted = list(inspect.signature(contract).parameters)
+        given = inspect.signature(hook)
+        try:
+            given.bind(*wanted)
+        except TypeError:
+            raise UserError(
+                f"{component.__name__}.{name} has the arguments ({', '.join(given.parameters)}); write "
+                f"`def {name}({', '.join(wanted)})`: parts are named, and a part has its outputs as part.out"
+            ) from None

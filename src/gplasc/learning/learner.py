@@ -21,11 +21,10 @@ from gplasc.learning.context import FORWARD_ROWS, Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.digest import digest
 from gplasc.learning.distributed import Processes
-from gplasc.learning.gradients import average_gradients
 from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_rate
 from gplasc.learning.pool import Pool, order_batches
 from gplasc.learning.schedule import epochs_of
-from gplasc.models import Network, Outputs, steady_statistics
+from gplasc.models import Network, steady_statistics
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
 
@@ -242,35 +241,37 @@ class Learner:
 
     def step(self, batch: Batch) -> dict[str, Tensor]:
         """Take one optimizer step on a batch and return the terms, without synchronizing the device."""
-        ctx = self.ctx
-        own = self.method.parts(batch, ctx)
-        further = [plugin.parts(batch, own, ctx) for plugin in self.plugins]
-        with ctx.autocast():
-            outs = self._forward(own)
-            if any(further):
-                # Running statistics describe the images that are evaluated, not the plug-ins' stronger augmentation.
-                with steady_statistics(ctx.network):
-                    further_outs = [self._forward(parts) for parts in further]
-            else:
-                further_outs = [[] for _ in further]
-        terms = _Terms()
-        terms.add(self.method, self.method.loss(own, outs, ctx))
-        for plugin, mine, my_outs in zip(self.plugins, further, further_outs, strict=True):
-            terms.add(plugin, plugin.loss(own, outs, mine, my_outs, ctx))
+        ctx, method = self.ctx, self.method
+        parts = _named(method, "parts", method.parts(batch, ctx))
+        added = [_named(plugin, "parts", plugin.parts(batch, parts, ctx)) for plugin in self.plugins]
+        self._forward(parts)
+        if any(added):
+            # Running statistics describe the images that are evaluated, not the plug-ins' stronger augmentation.
+            with steady_statistics(ctx.network):
+                for more in added:
+                    self._forward(more)
+        returned: list[tuple[Component[Any], object]] = [(method, method.loss(parts, ctx))]
+        returned += [
+            (plugin, plugin.loss(parts, more, ctx)) for plugin, more in zip(self.plugins, added, strict=True)
+        ]
+        terms = _merged(returned)
         self.optimizer.zero_grad(set_to_none=True)
-        ctx.scaler.scale(torch.stack(list(terms.values.values())).sum()).backward()
-        average_gradients(ctx)
+        ctx.scaler.scale(torch.stack(list(terms.values())).sum()).backward()
+        if ctx.processes.size > 1:
+            ctx.set_gradient(ctx.processes.mean(ctx.flat_gradient()))
         ctx.scaler.unscale_(self.optimizer)
-        self.method.adjust_gradients(ctx)
+        for plugin, more in zip(self.plugins, added, strict=True):
+            plugin.adjust_gradients(parts, more, ctx)
+        method.adjust_gradients(parts, ctx)
         ctx.scaler.step(self.optimizer)
         ctx.scaler.update()
-        self.method.after_step(batch, own, outs, ctx)
-        ctx.forget_step()
-        return {name: term.detach() for name, term in terms.values.items()}
+        method.after_step(batch, parts, ctx)
+        return {name: term.detach() for name, term in terms.items()}
 
-    def _forward(self, parts: Sequence[Part]) -> list[Outputs]:
+    def _forward(self, parts: Mapping[str, Part]) -> None:
         try:
-            return [self.ctx.forward(part) for part in parts]
+            for part in parts.values():
+                part.out = self.ctx.forward(part)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -430,26 +431,30 @@ class Learner:
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
 
 
-class _Terms:
-    """The named terms of one step; a name that two components return is an error."""
+def _named(component: Component[Any], hook: str, returned: Any) -> Any:
+    """Return what a hook returned if it is a mapping from names."""
+    if isinstance(returned, Mapping):
+        return returned
+    example = {"parts": '{"batch": ctx.part(batch)}', "loss": '{"ce": term}'}[hook]
+    raise UserError(
+        f"{type(component).__name__}.{hook} returned a {type(returned).__name__}; it must return its "
+        f"{'terms' if hook == 'loss' else hook} by name, for example {example}"
+    )
 
-    def __init__(self) -> None:
-        self.values: dict[str, Tensor] = {}
-        self._owners: dict[str, str] = {}
 
-    def add(self, component: Component[Any], terms: Mapping[str, Tensor]) -> None:
+def _merged(returned: Sequence[tuple[Component[Any], object]]) -> dict[str, Tensor]:
+    """Return the terms of all components; a name that two of them return is an error."""
+    terms: dict[str, Tensor] = {}
+    owners: dict[str, str] = {}
+    for component, found in returned:
         owner = type(component).__name__
-        if not isinstance(terms, Mapping):
-            raise UserError(
-                f"{owner}.loss returned a {type(terms).__name__}; it must return its terms by name, "
-                'for example {"ce": term}'
-            )
-        for name, term in terms.items():
-            if name in self.values:
+        for name, term in _named(component, "loss", found).items():
+            if name in terms:
                 raise UserError(
-                    f"{self._owners[name]} and {owner} both return a term named '{name}'; rename one of them"
+                    f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
                 )
-            self.values[name], self._owners[name] = term, owner
+            terms[name], owners[name] = term, owner
+    return terms
 
 
 def evaluation_samples(task: Task, config: Config) -> Samples:

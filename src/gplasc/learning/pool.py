@@ -26,8 +26,7 @@ class Pool:
         self.num_memory = len(memory) if memory is not None else 0
         self.num_current = len(self) - self.num_memory
         self.y = torch.cat([source.y for source in self._sources])
-        self._on_device: Tensor | None = None
-        self._latest: tuple[Tensor, Tensor] | None = None  # images and index of the latest batch
+        self._resident: Tensor | None = None
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -44,20 +43,16 @@ class Pool:
                 rows = (source_of == number).nonzero().flatten()
                 x[rows] = self._sources[number].take(index[rows] - self._starts[number]).x
         rows_of_memory = torch.where(index >= self.num_current, index - self.num_current, -1)
-        self._latest = x, index
-        return Batch(x, self.y[index], rows_of_memory)
+        resident = self._resident
+        if resident is not None:
+            resident = resident.index_select(0, transfer(index, resident.device))
+        return Batch(x, self.y[index], memory_rows=rows_of_memory, resident=resident)
 
     def keep_on(self, device: torch.device) -> None:
         """Keep a copy of all images on the device, if it is a GPU with room for them."""
         images = [source.x for source in self._sources]
         if fits(sum(x.numel() * x.element_size() for x in images), device):
-            self._on_device = torch.cat([x.to(device) for x in images])
-
-    def on_device(self, x: Tensor) -> Tensor | None:
-        """Return the images of the latest batch gathered on the device; None if they are others, or not kept there."""
-        if self._on_device is None or self._latest is None or x is not self._latest[0]:
-            return None
-        return self._on_device.index_select(0, transfer(self._latest[1], self._on_device.device))
+            self._resident = torch.cat([x.to(device) for x in images])
 
 
 def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Generator) -> list[Tensor]:

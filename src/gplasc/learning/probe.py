@@ -23,7 +23,7 @@ def train_probe(classifier: nn.Module, ctx: Context) -> None:
     is augmented and sent through the encoder; in the mode ``cached`` the features of a fixed number of augmented views
     are computed once and a draw picks one of them.
     """
-    settings, generator = ctx.config.probe, ctx.random["probe"]
+    settings, generator = ctx.probe, ctx.random["probe"]
     y = ctx.pool.y
     weights = 1.0 / torch.bincount(y).double()[y]
     optimizer = SGD(classifier.parameters(), lr=settings.lr, momentum=settings.momentum)
@@ -51,4 +51,4 @@ def train_probe(classifier: nn.Module, ctx: Context) -> None:
 
 
 def _augmented_features(ctx: Context, rows: Tensor, generator: torch.Generator) -> Tensor:
-    return ctx.embed_rows(ctx.pool.take(rows).x, "contrastive", generator=generator).features.float()
+    return ctx.embed_rows(ctx.pool.take(rows), "contrastive", generator=generator).features.float()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gplasc.learning import Method
+from gplasc.learning.contract import check_signatures
 from gplasc.settings.components import find_component
 
 
 def find_method(name: str) -> type[Method[Any]]:
     """Return a method's class by its name, or from a user's own file (``./mine.py``)."""
-    return find_component(name, "methods", Method)
+    found = find_component(name, "methods", Method)
+    check_signatures(found)
+    return found

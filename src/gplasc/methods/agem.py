@@ -7,10 +7,8 @@ from pydantic import Field
 from torch import Tensor
 
 from gplasc.learning import Context, Part
-from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods.base import ClassifierMethod, cross_entropy
-from gplasc.models import Outputs
 from gplasc.settings.types import Settings
 
 
@@ -31,17 +29,17 @@ class AGEM(ClassifierMethod[AGEMSettings]):
         "the memory too, as in that code",
     )
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch."""
-        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 
-    def adjust_gradients(self, ctx: Context) -> None:
+    def adjust_gradients(self, parts: dict[str, Part], ctx: Context) -> None:
         """Take away what goes against the gradient of a minibatch of the memory."""
         if not len(ctx.memory):
             return
-        drawn, _ = ctx.memory_batch(self.settings.memory_batch, ctx.random["replay"])
-        reference = memory_gradient(ctx, drawn.x, drawn.y)
-        set_gradient(ctx.modules, project(flat_gradient(ctx.modules), reference))
+        part = ctx.part(ctx.draw(self.settings.memory_batch, ctx.random["replay"]))
+        reference = ctx.gradient(cross_entropy(ctx.forward(part).logits, part.y))
+        ctx.set_gradient(project(ctx.flat_gradient(), reference))
 
     def end_task(self, ctx: Context) -> None:
         """Shrink the earlier tasks to their share and draw that of the new one at random."""

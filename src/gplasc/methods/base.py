@@ -14,7 +14,6 @@ from gplasc.learning.contract import SettingsType
 from gplasc.learning.probe import new_probe, train_probe
 from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update, random_choice
-from gplasc.models import Outputs
 from gplasc.settings.types import Settings
 
 WARMUP_TARGET = (
@@ -105,28 +104,29 @@ class ReplayMethod(ClassifierMethod[ReplayType]):
         """Mark the logits of new classes as absent in what is remembered."""
         ctx.memory.widen("logits", num_classes)
 
-    def replay(self, ctx: Context) -> list[Part]:
-        """Draw a minibatch from the memory, augmented anew, with all it keeps; no part while it is empty."""
+    def draw(self, ctx: Context) -> Batch | None:
+        """Draw a minibatch from the memory; None while it is empty."""
         if not len(ctx.memory):
-            return []
-        drawn, columns = ctx.memory_batch(self.settings.memory_batch, ctx.random["replay"])
-        return [ctx.part(drawn.x, drawn.y, augmentation=self.augmentation, extra=columns)]
+            return None
+        return ctx.draw(self.settings.memory_batch, ctx.random["replay"])
 
-    def together(self, batch: Batch, ctx: Context) -> list[Part]:
+    def replay(self, ctx: Context, *names: str) -> dict[str, Part]:
+        """Return a part for each name, each with a minibatch of its own; no part while the memory is empty."""
+        drawn = ((name, self.draw(ctx)) for name in names)
+        return {name: ctx.part(batch) for name, batch in drawn if batch is not None}
+
+    def together(self, batch: Batch, ctx: Context) -> Part:
         """Return the batch with a minibatch of the memory behind it, as one part."""
-        x, y = batch.x, batch.y
-        if len(ctx.memory):
-            drawn, _ = ctx.memory_batch(self.settings.memory_batch, ctx.random["replay"])
-            x, y = torch.cat([x, drawn.x]), torch.cat([y, drawn.y])
-        return [ctx.part(x, y, augmentation=self.augmentation)]
+        drawn = self.draw(ctx)
+        return ctx.part(batch if drawn is None else batch + drawn)
 
-    def columns(self, parts: list[Part], outs: list[Outputs]) -> dict[str, Tensor]:
-        """Return what is to be kept beside image and label for each sample of the batch, (b, ...)."""
+    def columns(self, parts: dict[str, Part]) -> dict[str, Tensor]:
+        """Return what the memory keeps with image and label of each sample of the batch, (b, ...)."""
         return {}
 
-    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+    def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
         """Offer the batch, not augmented, to the reservoir."""
-        rows = {"x": batch.x, "y": batch.y, **self.columns(parts, outs)}
+        rows = {"x": batch.x, "y": batch.y, **self.columns(parts)}
         reservoir.offer(ctx.memory, rows, ctx.random["memory"])
 
 

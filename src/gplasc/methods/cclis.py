@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -14,7 +15,7 @@ from gplasc.losses import kernels
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
-from gplasc.models import Network, Outputs, Prototypes
+from gplasc.models import Network, ProjectionHead, Prototypes
 
 
 class CCLISSettings(ContrastiveSettings):
@@ -56,8 +57,9 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Return a learnable unit vector for each class."""
-        dim, generator = ctx.config.model.projection_dim, ctx.random["weights.prototypes"]
-        return {"prototypes": Prototypes(ctx.num_classes, dim, generator=generator)}
+        assert isinstance(network.projection, ProjectionHead)
+        generator = ctx.random["weights.prototypes"]
+        return {"prototypes": Prototypes(ctx.num_classes, network.projection.out, generator=generator)}
 
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Add prototypes of classes that were not announced."""
@@ -67,19 +69,21 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         """Return the prototypes' own learning rate and the start of its warm-up."""
         return {"prototypes": ModuleRate(self.settings.prototype_lr, self.settings.prototype_warmup_from)}
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return one view, with each sample's probability of having been drawn inside its class."""
         counts = torch.bincount(ctx.task.train.y, minlength=len(ctx.seen)).double()
         drawn = 1.0 / counts[batch.y].clamp(min=1)
+        assert batch.memory_rows is not None
         remembered = batch.memory_rows >= 0
         if remembered.any():
             drawn[remembered] = ctx.memory["probability"][batch.memory_rows[remembered]]
-        extra = {"importance": drawn * torch.bincount(batch.y)[batch.y]}
-        return [ctx.part(batch.x, batch.y, views=self.views, augmentation=self.augmentation, extra=extra)]
+        importance = drawn * torch.bincount(batch.y)[batch.y]
+        return super().parts(replace(batch, columns={"importance": importance}), ctx)
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the prototype contrast and, from the second task on, the prototype-relation distillation."""
-        part, z = parts[0], outs[0].projection
+        part = parts["batch"]
+        z = part.out.projection
         module = _prototypes(ctx.modules)
         module.normalize_()
         prototypes = module.weight
@@ -89,16 +93,16 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
                 part.y,
                 prototypes[: len(ctx.seen)],
                 self.settings.temperature,
-                importance=part.extra["importance"],
+                importance=part.columns["importance"],
                 weighted=self._weighted(part, ctx),
             )
         }
-        if ctx.previous_modules is not None:
+        if ctx.previous is not None:
             past = ctx.task.classes.start
             terms["prd"] = self.settings.distill_weight * kernels.prototype_relation(
                 z,
-                ctx.previous_outputs(part).projection,
-                (prototypes[:past], _prototypes(ctx.previous_modules).weight[:past]),
+                part.previous.projection,
+                (prototypes[:past], _prototypes(ctx.previous).weight[:past]),
                 self.settings.student_temperature,
                 self.settings.teacher_temperature,
             )

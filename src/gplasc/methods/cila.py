@@ -11,7 +11,6 @@ from torch import Tensor
 
 from gplasc.learning import Context, Part
 from gplasc.methods.co2l import Co2L, Co2LSettings
-from gplasc.models import Outputs
 
 
 class CILASettings(Co2LSettings):
@@ -41,9 +40,9 @@ class CILA(Co2L[CILASettings]):
         )  # sums over past tasks of mean contrast, mean distillation
         self._sums = torch.zeros(3, dtype=torch.float64)  # this task: contrast, distillation, steps
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return Co2L's terms, and note their size without waiting for the device."""
-        terms = super().loss(parts, outs, ctx)
+        terms = super().loss(parts, ctx)
         if ctx.epoch == ctx.epochs - 1 and "ird" in terms:
             contrast = terms["supcon"].detach() / self.scale
             distill = terms["ird"].detach() / max(self.distillation_weight(ctx), 1e-12)

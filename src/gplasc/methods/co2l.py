@@ -11,7 +11,6 @@ from torch import Tensor
 from gplasc.learning import Context, Part
 from gplasc.losses import kernels
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
-from gplasc.models import Outputs
 from gplasc.settings.types import Settings
 
 
@@ -49,36 +48,26 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
         """The mode of the previous model."""
         return "train"
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
-        """Return the asymmetric contrastive term and, from the second task on, the relation distillation."""
-        terms = {"supcon": self.contrast(parts[0], outs[0], ctx)}
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
+        """Return SupCon with the current task's rows as anchors and, from the second task on, the distillation."""
+        part, settings = parts["batch"], self.settings
+        z, cosines = part.out.projection, part.out.projection_gram
+        contrast = kernels.supcon(
+            z, part.y, settings.temperature, anchors=part.y >= ctx.first_anchor, over="rows", cosines=cosines
+        )
+        terms = {"supcon": self.scale * contrast}
         if ctx.previous is not None:
-            terms["ird"] = self.distillation_weight(ctx) * self.distillation(parts[0], outs[0], ctx)
+            before = part.previous
+            relation = kernels.relation(
+                z,
+                before.projection,
+                settings.student_temperature,
+                settings.teacher_temperature,
+                cosines=cosines,
+                teacher_cosines=before.projection_gram,
+            )
+            terms["ird"] = self.distillation_weight(ctx) * relation
         return terms
-
-    def contrast(self, part: Part, out: Outputs, ctx: Context) -> Tensor:
-        """SupCon in which only the current task's rows are anchors."""
-        term = kernels.supcon(
-            out.projection,
-            part.y,
-            self.settings.temperature,
-            anchors=part.y >= ctx.first_anchor,
-            over="rows",
-            cosines=out.projection_gram,
-        )
-        return self.scale * term
-
-    def distillation(self, part: Part, out: Outputs, ctx: Context) -> Tensor:
-        """Cross-entropy between the relations of the previous and the present model, over all rows."""
-        previous = ctx.previous_outputs(part)
-        return kernels.relation(
-            out.projection,
-            previous.projection,
-            self.settings.student_temperature,
-            self.settings.teacher_temperature,
-            cosines=out.projection_gram,
-            teacher_cosines=previous.projection_gram,
-        )
 
     def distillation_weight(self, ctx: Context) -> float:
         """Return the weight of the distillation in this task."""

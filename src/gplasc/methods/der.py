@@ -8,7 +8,6 @@ from torch import Tensor
 from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import logit_distance
 from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
-from gplasc.models import Outputs
 
 
 class DERSettings(ReplaySettings):
@@ -27,17 +26,18 @@ class DER(ReplayMethod[DERSettings]):
         "all logits are held, those of classes not seen yet too, as in the code of the published numbers",
     )
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return the batch and, as a forward pass of its own, a minibatch of the memory."""
-        return [*super().parts(batch, ctx), *self.replay(ctx)]
+        return {**super().parts(batch, ctx), **self.replay(ctx, "memory")}
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch and the distance to the remembered logits."""
-        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
-        if len(parts) > 1:
-            terms["dark"] = self.settings.alpha * logit_distance(outs[1].logits, parts[1].extra["logits"])
+        terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+        if "memory" in parts:
+            memory = parts["memory"]
+            terms["dark"] = self.settings.alpha * logit_distance(memory.out.logits, memory.columns["logits"])
         return terms
 
-    def columns(self, parts: list[Part], outs: list[Outputs]) -> dict[str, Tensor]:
+    def columns(self, parts: dict[str, Part]) -> dict[str, Tensor]:
         """Keep the logits of the batch."""
-        return {"logits": outs[0].logits.detach().float()}
+        return {"logits": parts["batch"].out.logits.detach().float()}

@@ -8,7 +8,6 @@ from torch import Tensor
 from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import logit_distance
 from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
-from gplasc.models import Outputs
 
 
 class DERPPSettings(ReplaySettings):
@@ -28,18 +27,19 @@ class DERPP(ReplayMethod[DERPPSettings]):
         "all logits are held, those of classes not seen yet too, as in the code of the published numbers",
     )
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return the batch and two minibatches of the memory, each a forward pass of its own."""
-        return [*super().parts(batch, ctx), *self.replay(ctx), *self.replay(ctx)]
+        return {**super().parts(batch, ctx), **self.replay(ctx, "logits", "labels")}
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch, and distance and cross-entropy of the memory."""
-        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
-        if len(parts) > 1:
-            terms["dark"] = self.settings.alpha * logit_distance(outs[1].logits, parts[1].extra["logits"])
-            terms["replay"] = self.settings.beta * cross_entropy(outs[2].logits, parts[2].y)
+        terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+        if "logits" in parts:
+            dark, labels = parts["logits"], parts["labels"]
+            terms["dark"] = self.settings.alpha * logit_distance(dark.out.logits, dark.columns["logits"])
+            terms["replay"] = self.settings.beta * cross_entropy(labels.out.logits, labels.y)
         return terms
 
-    def columns(self, parts: list[Part], outs: list[Outputs]) -> dict[str, Tensor]:
+    def columns(self, parts: dict[str, Part]) -> dict[str, Tensor]:
         """Keep the logits of the batch."""
-        return {"logits": outs[0].logits.detach().float()}
+        return {"logits": parts["batch"].out.logits.detach().float()}

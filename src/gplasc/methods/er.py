@@ -6,7 +6,6 @@ from torch import Tensor
 
 from gplasc.learning import Batch, Context, Part
 from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
-from gplasc.models import Outputs
 
 
 class ER(ReplayMethod[ReplaySettings]):
@@ -18,10 +17,10 @@ class ER(ReplayMethod[ReplaySettings]):
         "samples of the current task, and one sample twice",
     )
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return batch and memory as one part."""
-        return self.together(batch, ctx)
+        return {"batch": self.together(batch, ctx)}
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the mean cross-entropy of all rows."""
-        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}

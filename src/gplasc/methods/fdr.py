@@ -10,7 +10,6 @@ from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import function_distance
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
-from gplasc.models import Outputs
 
 
 class FDRSettings(ReplaySettings):
@@ -31,18 +30,21 @@ class FDR(ReplayMethod[FDRSettings]):
         "the remembered outputs are those of plain images in evaluation mode; in that code augmented ones",
     )
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return the batch and, as a forward pass of its own, a minibatch of the memory."""
-        return [*super().parts(batch, ctx), *self.replay(ctx)]
+        return {**super().parts(batch, ctx), **self.replay(ctx, "memory")}
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch and the distance to the remembered probabilities."""
-        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
-        if len(parts) > 1:
-            terms["fdr"] = self.settings.alpha * function_distance(outs[1].logits, parts[1].extra["logits"])
+        terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+        if "memory" in parts:
+            memory = parts["memory"]
+            terms["fdr"] = self.settings.alpha * function_distance(
+                memory.out.logits, memory.columns["logits"]
+            )
         return terms
 
-    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+    def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
         """Remember nothing while the task lasts."""
 
     def end_task(self, ctx: Context) -> None:

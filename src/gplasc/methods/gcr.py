@@ -16,7 +16,6 @@ from gplasc.memory import Buffer, reservoir
 from gplasc.memory.coreset import select_coreset
 from gplasc.memory.per_task import equal_shares
 from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
-from gplasc.models import Outputs
 from gplasc.streams import Samples
 
 Rows = dict[str, Tensor]
@@ -66,18 +65,17 @@ class GCR(ReplayMethod[GCRSettings]):
         """Take the candidates back."""
         self._candidates.load_state_dict(state["candidates"])
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return the batch and two minibatches of coreset and candidates, each a forward pass of its own."""
-        own = ctx.part(batch.x, batch.y, augmentation=self.augmentation)
-        return [own, *self.replay(ctx), *self.replay(ctx)]
+        return {**super().parts(batch, ctx), **self.replay(ctx, "logits", "labels")}
 
-    def replay(self, ctx: Context) -> list[Part]:
+    def draw(self, ctx: Context) -> Batch | None:
         """Draw from the coreset and, in proportion to the place they will have, from the candidates."""
         place = -(-ctx.memory.capacity // (ctx.task.index + 1))
         current = min(len(self._candidates), place)
         total = current + len(ctx.memory)
         if total == 0:
-            return []
+            return None
         count = min(self.settings.memory_batch, total)
         share = count * current // total
         generator = ctx.random["replay"]
@@ -85,24 +83,25 @@ class GCR(ReplayMethod[GCRSettings]):
         if len(ctx.memory):
             drawn.append(ctx.memory.rows(ctx.memory.sample(count - share, generator)))
         rows = _join([side for side in drawn if side])
-        x, y = rows.pop("x"), rows.pop("y")
-        return [ctx.part(x, y, augmentation=self.augmentation, extra=rows)]
+        return Batch(rows.pop("x"), rows.pop("y"), rows)
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch, and weighted distance and cross-entropy of the memory."""
-        terms = {"ce": cross_entropy(outs[0].logits, parts[0].y)}
-        if len(parts) > 1:
-            dark = logit_distance(outs[1].logits, parts[1].extra["logits"], parts[1].extra["weight"])
-            again = weighted_cross_entropy(outs[2].logits, parts[2].y, parts[2].extra["weight"])
+        terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+        if "logits" in parts:
+            logits, labels = parts["logits"], parts["labels"]
+            dark = logit_distance(logits.out.logits, logits.columns["logits"], logits.columns["weight"])
+            again = weighted_cross_entropy(labels.out.logits, labels.y, labels.columns["weight"])
             terms |= {"dark": self.settings.alpha * dark, "replay": self.settings.beta * again}
         return terms
 
-    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+    def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
         """Offer samples to the candidates; if there is more than one epoch, only those that are understood."""
-        logits = outs[0].logits.detach().float()
+        part = parts["batch"]
+        logits = part.out.logits.detach().float()
         rows = {"x": batch.x, "y": batch.y, "logits": logits.cpu(), "weight": torch.ones(len(batch.y))}
         if ctx.epochs > 1:
-            right = (logits.argmax(1) == parts[0].y).cpu()
+            right = (logits.argmax(1) == part.y).cpu()
             rows = {name: value[right] for name, value in rows.items()}
         reservoir.offer(self._candidates, rows, ctx.random["memory"])
 

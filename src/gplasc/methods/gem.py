@@ -6,11 +6,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from gplasc.learning import Context, Part
-from gplasc.learning.gradients import flat_gradient, memory_gradient, set_gradient
+from gplasc.learning import Batch, Context, Part
 from gplasc.memory.quadratic import minimize_non_negative
 from gplasc.methods.base import ClassifierMethod, cross_entropy, remember_balanced
-from gplasc.models import Outputs
 from gplasc.settings.types import Settings
 
 
@@ -41,27 +39,26 @@ class GEM(ClassifierMethod[GEMSettings]):
         "statistics see the same batches in another order",
     )
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch."""
-        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 
-    def adjust_gradients(self, ctx: Context) -> None:
+    def adjust_gradients(self, parts: dict[str, Part], ctx: Context) -> None:
         """Move the gradient as little as needed to satisfy every past task."""
         if not len(ctx.memory):
             return
-        x, y = ctx.memory["x"], ctx.memory["y"]
-        tasks = ctx.task_of(y)
+        memory = Batch(ctx.memory["x"], ctx.memory["y"])
+        tasks = ctx.task_of(memory.y)
         constraints = []
         for task in tasks.unique():
             rows = (tasks == task).nonzero().flatten()
             if self.settings.memory_batch is not None:
                 order = torch.randperm(len(rows), generator=ctx.random["replay"])
                 rows = rows[order[: self.settings.memory_batch]]
-            constraints.append(memory_gradient(ctx, x[rows], y[rows]))
-        gradient = flat_gradient(ctx.modules)
-        settings = self.settings
-        satisfied = satisfy(gradient, torch.stack(constraints), margin=settings.margin, ridge=settings.ridge)
-        set_gradient(ctx.modules, satisfied)
+            part = ctx.part(memory[rows])
+            constraints.append(ctx.gradient(cross_entropy(ctx.forward(part).logits, part.y)))
+        margin, ridge = self.settings.margin, self.settings.ridge
+        ctx.set_gradient(satisfy(ctx.flat_gradient(), torch.stack(constraints), margin=margin, ridge=ridge))
 
     def end_task(self, ctx: Context) -> None:
         """Keep random samples, equally many of each class."""

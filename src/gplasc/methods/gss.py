@@ -9,7 +9,6 @@ from torch import Tensor
 from gplasc.learning import Batch, Context, Part
 from gplasc.memory.gradient_diversity import diverse_slots, gradient_products, similarity_scores
 from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
-from gplasc.models import Outputs
 
 _FIRST_SCORE = 0.1  # of samples that come when there is nothing to compare them with
 
@@ -35,15 +34,15 @@ class GSS(ReplayMethod[GSSSettings]):
         "one step a batch; the published code can take several, and its published settings take one",
     )
 
-    def parts(self, batch: Batch, ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return batch and memory as one part."""
-        return self.together(batch, ctx)
+        return {"batch": self.together(batch, ctx)}
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the mean cross-entropy of all rows."""
-        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 
-    def after_step(self, batch: Batch, parts: list[Part], outs: list[Outputs], ctx: Context) -> None:
+    def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
         """Fill the memory; once it is full, let the batch challenge it."""
         memory = ctx.memory
         if memory.capacity == 0:
@@ -63,9 +62,8 @@ class GSS(ReplayMethod[GSSSettings]):
         count = len(batch.y)
         if not len(ctx.memory):
             return _FIRST_SCORE, torch.full((count,), _FIRST_SCORE)
-        drawn, _ = ctx.memory_batch(self.settings.gradient_batch, ctx.random["memory"])
-        x = ctx.augment(torch.cat([batch.x, drawn.x]), "plain")
-        y = ctx.to_device(torch.cat([batch.y, drawn.y]))
+        rows = batch + ctx.draw(self.settings.gradient_batch, ctx.random["memory"])
+        x, y = ctx.augment(rows.x, "plain"), ctx.to_device(rows.y)
         score, scores = similarity_scores(gradient_products(ctx.network, x, y).cpu(), count)
         return float(score), scores
 

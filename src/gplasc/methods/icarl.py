@@ -13,7 +13,6 @@ from gplasc.losses.replay import binary_distillation
 from gplasc.memory.herding import herding_order
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods.base import ClassifierMethod
-from gplasc.models import Outputs
 from gplasc.settings.types import Settings
 from gplasc.streams import Samples
 
@@ -48,13 +47,14 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
         """The previous model says what the outputs of past classes should be."""
         return "eval"
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the binary cross-entropy; the target of a class not yet seen is 0."""
-        previous = None if ctx.previous is None else ctx.previous_outputs(parts[0]).logits
-        logits = outs[0].logits
+        part = parts["batch"]
+        previous = None if ctx.previous is None else part.previous.logits
+        logits = part.out.logits
         if self.settings.bce_over == "seen":
             logits = logits[:, : len(ctx.seen)]
-        return {"bce": binary_distillation(logits, parts[0].y, previous, ctx.task.classes.start)}
+        return {"bce": binary_distillation(logits, part.y, previous, ctx.task.classes.start)}
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the nearest-mean classifier; `end_task` fills in the means, when the exemplars are chosen."""
@@ -81,8 +81,7 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
     def _class_means(self, ctx: Context) -> Tensor:
         """The mean unit feature of each class's exemplars, of unit length; 0 for a class without any."""
         x, y = ctx.memory["x"], ctx.memory["y"]
-        mirrored = ctx.config.data.flip > 0 and not ctx.images.features
-        images = [x, x.flip(-1)] if mirrored else [x]
+        images = [x, x.flip(-1)] if ctx.flips else [x]
         labels = ctx.to_device(y)
         total = torch.zeros(len(ctx.seen), ctx.network.feature_dim, device=ctx.device)
         for version in images:

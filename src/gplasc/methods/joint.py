@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gplasc.learning import Context, Part, PoolKind
 from gplasc.methods.base import ClassifierMethod, cross_entropy
-from gplasc.models import Outputs
 from gplasc.settings.types import Settings
 
 
@@ -26,6 +25,6 @@ class Joint(ClassifierMethod[JointSettings]):
     DEVIATIONS = ("the union is trained on after every task; others train once, after the last task",)
     pool: ClassVar[PoolKind] = "everything"
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy over all rows."""
-        return {"ce": cross_entropy(outs[0].logits, parts[0].y)}
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}

@@ -7,7 +7,6 @@ from torch import Tensor
 from gplasc.learning import Context, Part
 from gplasc.losses import kernels
 from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
-from gplasc.models import Outputs
 
 
 class SupCon(ContrastiveMethod[ContrastiveSettings]):
@@ -15,9 +14,10 @@ class SupCon(ContrastiveMethod[ContrastiveSettings]):
 
     Settings = ContrastiveSettings
 
-    def loss(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the contrastive term over all rows."""
+        part = parts["batch"]
         term = kernels.supcon(
-            outs[0].projection, parts[0].y, self.settings.temperature, cosines=outs[0].projection_gram
+            part.out.projection, part.y, self.settings.temperature, cosines=part.out.projection_gram
         )
         return {"supcon": self.scale * term}

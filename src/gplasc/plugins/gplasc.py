@@ -17,7 +17,7 @@ from gplasc.criterion.terms import gather
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
 from gplasc.losses import supcon
-from gplasc.models import Network, Outputs
+from gplasc.models import Network
 from gplasc.settings.types import Settings
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
@@ -125,7 +125,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
         settings = self.settings
-        signed = ctx.config.model.features == "signed" or ctx.images.features
+        signed = ctx.signed
         num_tasks = self._num_tasks(ctx)
         target = settings.position_target
         extended: Frame = "orthonormal" if signed else "nonnegative"
@@ -167,57 +167,50 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
                 except ValueError:
                     wanted = min(wanted - 1, max(ctx.region_index + 1, wanted // 2))
 
-    def parts(self, batch: Batch, own: list[Part], ctx: Context) -> list[Part]:
+    def parts(self, batch: Batch, method_parts: dict[str, Part], ctx: Context) -> dict[str, Part]:
         """Ask for two views of the current samples and for past samples, where the method does not forward them."""
-        generator = ctx.random["gplasc"]
-        more = []
+        settings, generator, parts = self.settings, ctx.random["gplasc"], {}
         rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
         if self._brings_views(ctx) and len(rows):
-            x, y = batch.x[rows], batch.y[rows]
-            more.append(ctx.part(x, y, views=2, augmentation="contrastive", generator=generator))
-        if self._brings_memory(ctx):
-            drawn, _ = ctx.memory_batch(self.settings.memory_batch, generator)
-            more.append(ctx.part(drawn.x, drawn.y, augmentation=ctx.method.augmentation, generator=generator))
-        return more
+            parts["views"] = ctx.part(batch[rows], views=2, augmentation="contrastive", generator=generator)
+        missing = settings.memory_rows == "minibatch" or not ctx.method.forwards_memory
+        if missing and ctx.previous is not None and len(ctx.memory):
+            parts["memory"] = ctx.part(ctx.draw(settings.memory_batch, generator), generator=generator)
+        return parts
 
-    def loss(
-        self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
-    ) -> dict[str, Tensor]:
+    def loss(self, method_parts: dict[str, Part], parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return range and position on current rows and distillation on past rows; none with a weight of 0."""
-        count = len(mine) - self._brings_memory(ctx)  # 1 if there are two views of current samples, else 0
-        views = list(zip(mine, my_outs, strict=True))[:count]
-        shaped = views or list(zip(own, outs, strict=True))
+        settings = self.settings
+        views = parts.get("views")
+        shaped = [views] if views else [*method_parts.values()]
         region = self._region(ctx)
-        placed = [part.current if region is not None else part.current[:0] for part, _ in shaped]
+        placed = [part.current if region is not None else part.current[:0] for part in shaped]
         terms: dict[str, Tensor] = self.criterion(
-            gather([out.features[rows] for rows, (_, out) in zip(placed, shaped, strict=True)]),
-            gather([part.y[rows] for rows, (part, _) in zip(placed, shaped, strict=True)]),
+            gather([part.out.features[rows] for rows, part in zip(placed, shaped, strict=True)]),
+            gather([part.y[rows] for rows, part in zip(placed, shaped, strict=True)]),
             region or 0,
             num_classes=len(ctx.task.classes) if region is not None else None,
-            **self._held([*own, *mine], [*outs, *my_outs], ctx),
+            **self._held([*method_parts.values(), *parts.values()], ctx),
         )
-        terms = {name: term for name, term in terms.items() if getattr(self.settings, f"lambda_{name}") > 0}
-        if self.settings.lambda_contrast > 0:
-            contrasted = [(out.projection, part.y) for part, out in views]
-            if self._shares_views(ctx):
-                rows = [(out.projection[part.current], part.y[part.current]) for part, out in shaped]
-                z, y = (gather(list(column)) for column in zip(*rows, strict=True))
-                contrasted = [(z, y)] if len(y) else []
-            for z, y in contrasted:
-                term = supcon(z, y, temperature=self.settings.contrast_temperature)
-                terms["contrast"] = self.settings.lambda_contrast * term
+        terms = {name: term for name, term in terms.items() if getattr(settings, f"lambda_{name}") > 0}
+        if settings.lambda_contrast > 0 and (views or self._shares_views(ctx)):
+            z = gather(
+                [part.out.projection if views else part.out.projection[part.current] for part in shaped]
+            )
+            y = gather([part.y if views else part.y[part.current] for part in shaped])
+            if len(y):
+                contrast = supcon(z, y, temperature=settings.contrast_temperature)
+                terms["contrast"] = settings.lambda_contrast * contrast
         return terms
 
-    def _held(self, parts: list[Part], outs: list[Outputs], ctx: Context) -> dict[str, Tensor]:
+    def _held(self, parts: list[Part], ctx: Context) -> dict[str, Tensor]:
         """Return past rows as they are now and as the previous model had them; nothing if there are none."""
-        pairs = [(part, out) for part, out in zip(parts, outs, strict=True) if len(part.past)]
-        if ctx.previous is None or not self.needs_previous or not pairs:
+        held = [part for part in parts if len(part.past)]
+        if ctx.previous is None or not self.needs_previous or not held:
             return {}
         return {
-            "past_features": gather([out.features[part.past] for part, out in pairs]),
-            "previous_features": gather(
-                [ctx.previous_outputs(part).features[part.past] for part, _ in pairs]
-            ),
+            "past_features": gather([part.out.features[part.past] for part in held]),
+            "previous_features": gather([part.previous.features[part.past] for part in held]),
         }
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
@@ -268,8 +261,3 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         """Whether a term is computed on current rows."""
         settings = self.settings
         return max(settings.lambda_contrast, settings.lambda_range, settings.lambda_position) > 0
-
-    def _brings_memory(self, ctx: Context) -> bool:
-        wanted = self.settings.memory_rows
-        asked = wanted == "minibatch" or (wanted == "auto" and not ctx.method.forwards_memory)
-        return asked and ctx.previous is not None and len(ctx.memory) > 0

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gplasc.geometry import class_places, region
 from gplasc.learning import Context, Part
 from gplasc.losses import assignment_loss, unit_rows
-from gplasc.models import Network, Outputs, Prototypes
+from gplasc.models import Network, Prototypes
 from gplasc.plugins.gplasc import GPLASCPlugin, GPLASCSettings
 
 
@@ -76,15 +76,14 @@ class GPLASCPlus(GPLASCPlugin):
         if self.settings.prototypes == "trained":
             _trained(ctx).grow(num_classes, generator=ctx.random["weights.growth"])
 
-    def loss(
-        self, own: list[Part], outs: list[Outputs], mine: list[Part], my_outs: list[Outputs], ctx: Context
-    ) -> dict[str, Tensor]:
-        """Return the assignment of all rows beside the terms of GPLASC."""
-        terms = super().loss(own, outs, mine, my_outs, ctx)
+    def loss(self, method_parts: dict[str, Part], parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
+        """Return the terms of GPLASC and the assignment of all rows."""
+        terms = super().loss(method_parts, parts, ctx)
         if self.settings.lambda_assign > 0:
             places, place_of = self._places(ctx)
-            rows = torch.cat([out.features for out in (*outs, *my_outs)])
-            labels = torch.cat([part.y for part in (*own, *mine)])
+            everything = [*method_parts.values(), *parts.values()]
+            rows = torch.cat([part.out.features for part in everything])
+            labels = torch.cat([part.y for part in everything])
             terms["assign"] = self.settings.lambda_assign * assignment_loss(
                 rows, place_of[labels], places, temperature=self.settings.assign_temperature
             )
