@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gplasc.errors import UserError
-from gplasc.streams import Dataset, Split, build_stream, content, fingerprint, open_stream
+from gplasc.streams import Budget, Dataset, Split, build_stream, content, fingerprint, open_stream
 
 from .conftest import picture, pixels
 
@@ -135,7 +135,7 @@ def test_stream_objects():
         small_stream(mean=(0.4,)),
         small_stream(std=(0.4,)),
         small_stream(class_order=[1, 0, 2]),
-        small_stream(validation=0.5),
+        small_stream(budget=Budget(validation=0.5)),
         small_stream()[:2],
     ]
     assert len({first, *map(fingerprint, others)}) == 9

@@ -447,7 +447,7 @@ def test_decode_keeps_the_order_of_the_list(imitate):
     root = imitate.folder(classes=2, per_class=3)
     files = ["class1/2.png", "class0/0.png", "class1/0.png"]
     decoded = decode("x", ImageFiles(root, labeled([(file, 0) for file in files], is_test=False), ("a",)), 12)
-    x, _ = decoded.images.map(slice(0, 3))
+    x, _ = decoded.images.read(slice(0, 3))
     for number, file in enumerate(files):
         image = Image.open(root / file).convert("RGB").resize((12, 12), Image.Resampling.BILINEAR)
         assert np.array_equal(x[number].numpy(), np.asarray(image).transpose(2, 0, 1))

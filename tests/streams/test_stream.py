@@ -109,9 +109,7 @@ def test_budgets_are_nested_and_independent_of_the_class_order():
     dataset = numbered((20, 20, 20, 20))
 
     def kept(count, **settings):
-        stream = build_stream(
-            "n", dataset, classes_per_task=2, train_budget=Budget(images_per_class=count), **settings
-        )
+        stream = build_stream("n", dataset, classes_per_task=2, budget=Budget(count), **settings)
         return {row for task in stream for row in rows(task.train)}
 
     assert len(kept(5)) == 20
@@ -120,10 +118,10 @@ def test_budgets_are_nested_and_independent_of_the_class_order():
     assert kept(5) == kept(5)
     assert kept(5) != kept(5, seed=1)
     assert len(kept(99)) == 80
-    stream = build_stream("n", dataset, classes_per_task=2, train_budget=Budget(fraction=0.25))
+    stream = build_stream("n", dataset, classes_per_task=2, budget=Budget(fraction=0.25))
     assert [len(task.train) for task in stream] == [10, 10]
     assert [len(task.test) for task in stream] == [6, 6]
-    stream = build_stream("n", dataset, classes_per_task=2, test_budget=Budget(1))
+    stream = build_stream("n", dataset, classes_per_task=2, budget=Budget(test_images_per_class=1))
     assert [len(task.train) for task in stream] == [40, 40]
     assert [len(task.test) for task in stream] == [2, 2]
 
@@ -131,16 +129,14 @@ def test_budgets_are_nested_and_independent_of_the_class_order():
 def test_validation_comes_from_train_and_never_from_test():
     dataset = numbered((10, 10, 10, 10))
     whole = build_stream("n", dataset, classes_per_task=2)
-    stream = build_stream("n", dataset, classes_per_task=2, validation=0.3)
+    stream = build_stream("n", dataset, classes_per_task=2, budget=Budget(validation=0.3))
     for task, before in zip(stream, whole, strict=True):
         assert len(task.validation) == 6
         assert task.validation.y.bincount(minlength=4)[list(task.classes)].tolist() == [3, 3]
         assert not set(rows(task.validation)) & set(rows(task.train))
         assert set(rows(task.validation)) | set(rows(task.train)) == set(rows(before.train))
         assert rows(task.test) == rows(before.test)
-    small = build_stream(
-        "n", dataset, classes_per_task=2, validation=0.01, train_budget=Budget(images_per_class=2)
-    )
+    small = build_stream("n", dataset, classes_per_task=2, budget=Budget(2, validation=0.01))
     assert [(len(task.train), len(task.validation)) for task in small] == [(2, 2), (2, 2)]
 
 

@@ -21,12 +21,12 @@ from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
-from gplasc.random import Generators
 from gplasc.runs.build import assemble
 from gplasc.runs.encoder import configured_encoder, image_format
 from gplasc.runs.features import FeatureExtractor
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
+from gplasc.streams.dataset import sample_rows
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # photographs of any kind: ImageNet's
 _GRAY = (0.45, 0.225)
@@ -160,7 +160,8 @@ class ClassifierModel:
         names = [*self.classes, *new]
         number = {label: position for position, label in enumerate(names)}
         y = torch.tensor([number[label] for label in data.labels])
-        held = _hold_out(y, self._held_out_share, self.config.seed, index)
+        # A class of one or two images gives none.
+        held = sample_rows(y, self._count_held_out, self.config.seed, f"held out/{index}")
         train, test = (~held).nonzero().flatten(), held.nonzero().flatten()
         x = self._learnable(data.x, cache, on_progress)
         plain = x[:, :1] if self._extractor else x
@@ -215,6 +216,9 @@ class ClassifierModel:
 
     # ---- held-out images ---------------------------------------------------------------------------------------
 
+    def _count_held_out(self, images: int) -> int:
+        return min(round(self._held_out_share * images), images - 1)
+
     def _accuracy(self, samples: Samples) -> float | None:
         """Return the accuracy in percent; None without samples."""
         ctx = self.learner.ctx
@@ -268,17 +272,6 @@ class ClassifierModel:
             if path is not None:
                 write_atomic(path, save({"x": found[-1]}))
         return torch.cat(found)
-
-
-def _hold_out(y: Tensor, share: float, seed: int, task: int) -> Tensor:
-    """Return a mask of shape (N,) of a share of each class; a class of one or two images gives none."""
-    held = torch.zeros(len(y), dtype=torch.bool)
-    for label in y.unique().tolist():
-        rows = (y == label).nonzero().flatten()
-        count = min(round(share * len(rows)), len(rows) - 1)
-        order = torch.randperm(len(rows), generator=Generators(seed)[f"held out/{task}/{label}"])
-        held[rows[order[:count]]] = True
-    return held
 
 
 def _percent(value: float | None) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, fingerprint
 from gplasc.streams.locate import cache_folder
 from gplasc.streams.sources.features import INDEX, part_name, read_index, read_part
-from gplasc.streams.stream import Source, TaskPlan
+from gplasc.streams.stream import TaskPlan
 
 _ROWS = 64
 _FORMAT = 1
@@ -179,11 +180,11 @@ def feature_stream(
     extract_features(stream, extractor, folder, on_progress)
     plans = []
     for number, names in enumerate(_names_of_tasks(stream)):
-        splits: dict[str, Source] = {}
+        splits: dict[str, Callable[[], Samples]] = {}
         for split in ("train", "test", "validation"):
             path = folder / part_name(number, split)
             if path.exists():
-                splits[split] = _Stored(path, sum(stream.classes_per_task[:number]))
+                splits[split] = partial(_read_samples, path, sum(stream.classes_per_task[:number]))
         plans.append(TaskPlan(names, splits["train"], splits["test"], splits.get("validation")))
     return Stream(
         stream.name,
@@ -196,17 +197,10 @@ def feature_stream(
     )
 
 
-class _Stored:
-    """One split of one task in a file; its labels begin at `first`."""
-
-    def __init__(self, path: Path, first: int) -> None:
-        self._path = path
-        self._first = first
-
-    def samples(self, first_class: int) -> Samples:
-        """Map the file and count labels from `first_class`."""
-        x, y = read_part(self._path)
-        return Samples(x, y - self._first + first_class)
+def _read_samples(path: Path, first: int) -> Samples:
+    """Map one split of one task; its labels begin at `first` in the file, and at 0 in the result."""
+    x, y = read_part(path)
+    return Samples(x, y - first)
 
 
 def _names_of_tasks(stream: Stream) -> list[tuple[str, ...]]:

@@ -128,7 +128,7 @@ def _open(target: Path, files: Sequence[str], size: int) -> Decoded | None:
         if not all(row in range(len(files)) for row in skipped):
             return None
         kept = torch.tensor([row for row in range(len(files)) if row not in skipped], dtype=torch.int64)
-        images = MappedImages(target / "images", 0, (len(kept), 3, size, size))
+        images = MappedImages(target / "images", (len(kept), 3, size, size))
         if images.path.stat().st_size != len(kept) * images.image_bytes:
             return None
         with suppress(OSError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,13 +13,12 @@ from torch import Tensor
 from gplasc.errors import UserError
 from gplasc.random import Generators
 from gplasc.streams.storage import MappedImages
-from gplasc.streams.stream import Selection, Stream, TaskPlan, as_rows
+from gplasc.streams.stream import Samples, Stream, TaskPlan
 
 
 @dataclass(frozen=True)
 class Split:
-    """Images, (M, C, H, W) uint8 in memory or in a file, and labels, (N,) int64, as the data set numbers
-    them.
+    """Images, (M, C, H, W) uint8 in memory or in a file, and labels, (N,) int64, as the data set numbers them.
 
     rows: (N,) int64, which image each label belongs to; None: the images in their order, N = M.
     """
@@ -26,12 +26,6 @@ class Split:
     images: Tensor | MappedImages
     labels: Tensor
     rows: Tensor | None = None
-
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width)."""
-        _, channels, height, width = self.images.shape
-        return channels, height, width
 
 
 @dataclass(frozen=True)
@@ -53,26 +47,51 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of each class is used: a number of images, or a fraction, or (both None) everything."""
+    """How much of each class is used: everything, unless a number or a share says less.
+
+    Attributes:
+        images_per_class: Training images of each class.
+        fraction: Share of the training images of each class, in place of a number; at least one is used.
+        test_images_per_class: Test images of each class.
+        validation: Share of these training images that is held out; at least one, where there are two.
+
+    Raises:
+        UserError: If a number is not allowed.
+    """
 
     images_per_class: int | None = None
     fraction: float | None = None
+    test_images_per_class: int | None = None
+    validation: float = 0.0
 
     def __post_init__(self) -> None:
         if self.images_per_class is not None and self.fraction is not None:
             raise UserError("images_per_class and fraction were both given; give one of them")
-        if self.images_per_class is not None and self.images_per_class < 1:
-            raise UserError(f"images_per_class is {self.images_per_class}; it must be at least 1")
+        for name in ("images_per_class", "test_images_per_class"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise UserError(f"{name} is {number}; it must be at least 1")
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise UserError(f"fraction is {self.fraction}; it must be above 0 and at most 1")
+        if not 0 <= self.validation < 1:
+            raise UserError(f"validation is {self.validation}; it must be at least 0 and below 1")
 
-    def of(self, count: int) -> int:
-        """How many of `count` images are used: at least one, where there is one."""
-        if self.images_per_class is not None:
-            return min(self.images_per_class, count)
+    def train(self, count: int) -> int:
+        """Return how many of `count` training images of a class are used."""
         if self.fraction is not None:
             return min(count, max(1, round(self.fraction * count)))
-        return count
+        return min(self.images_per_class or count, count)
+
+    def test(self, count: int) -> int:
+        """Return how many of `count` test images of a class are used."""
+        return min(self.test_images_per_class or count, count)
+
+    def held_out(self, count: int) -> int:
+        """Return how many of `count` training images of a class that are used are held out for validation."""
+        return min(count - 1, max(1, round(self.validation * count))) if self.validation else 0
+
+
+_EVERYTHING = Budget()
 
 
 def build_stream(
@@ -82,9 +101,7 @@ def build_stream(
     classes_per_task: int | Sequence[int],
     class_order: Sequence[int] | None = None,
     class_order_seed: int | None = None,
-    train_budget: Budget | None = None,
-    test_budget: Budget | None = None,
-    validation: float = 0.0,
+    budget: Budget = _EVERYTHING,
     seed: int = 0,
 ) -> Stream:
     """Cut a data set into tasks.
@@ -96,38 +113,62 @@ def build_stream(
     Raises:
         UserError: If a setting is not allowed, or a class has no training image.
     """
-    if not 0 <= validation < 1:
-        raise UserError(f"validation is {validation}; it must be at least 0 and below 1")
     order = _class_order(len(dataset.class_names), class_order, class_order_seed)
-    train = _rows_by_class(dataset.train, train_budget or Budget(), len(dataset.class_names), seed, "train")
-    test = _rows_by_class(dataset.test, test_budget or Budget(), len(dataset.class_names), seed, "test")
+    labels = dataset.train.labels
+    counts = labels.bincount(minlength=len(dataset.class_names))
     for number in order:
-        if not len(train[number]):
+        if not counts[number]:
             raise UserError(f"class {dataset.class_names[number]!r} of {name} has no training image")
-    held_out: dict[int, Tensor] = {}
-    if validation:
-        for number in order:
-            train[number], held_out[number] = _hold_out(train[number], validation, seed, number)
-
-    tasks: list[list[int]] = []
-    for size in _task_sizes(len(order), classes_per_task):
-        done = sum(map(len, tasks))
-        tasks.append(order[done : done + size])
-    selections = [_select(dataset.train, train, tasks), _select(dataset.test, test, tasks)]
-    held_out_selections = _select(dataset.train, held_out, tasks) if validation else [None] * len(tasks)
+    sizes = _task_sizes(len(order), classes_per_task)
+    used = sample_rows(labels, budget.train, seed, "train").nonzero().flatten()
+    held_out = sample_rows(labels[used], budget.held_out, seed, "validation")
+    tested = sample_rows(dataset.test.labels, budget.test, seed, "test").nonzero().flatten()
+    places = torch.full_like(counts, len(order))
+    places[order] = torch.arange(len(order))
+    train = _cut(dataset.train, used[~held_out], places, sizes)
+    test = _cut(dataset.test, tested, places, sizes)
+    validation = _cut(dataset.train, used[held_out], places, sizes)
+    names = iter(dataset.class_names[number] for number in order)
     plans = [
-        TaskPlan(tuple(dataset.class_names[number] for number in task), *parts)
-        for task, *parts in zip(tasks, *selections, held_out_selections, strict=True)
+        TaskPlan(
+            tuple(itertools.islice(names, size)),
+            train[task],
+            test[task],
+            validation[task] if budget.validation else None,
+        )
+        for task, size in enumerate(sizes)
     ]
+    _, channels, height, width = dataset.train.images.shape
     return Stream(
         name,
         plans,
-        image_shape=dataset.train.image_shape,
+        image_shape=(channels, height, width),
         mean=dataset.mean,
         std=dataset.std,
         notes=dataset.notes,
         features=dataset.features,
     )
+
+
+def sample_rows(labels: Tensor, count: Callable[[int], int], seed: int, name: str) -> Tensor:
+    """Draw rows of each class at random, without those of other classes having a say.
+
+    Args:
+        labels: (N,) int64.
+        count: Says how many rows of a class are drawn, given how many it has.
+        seed: The seed.
+        name: The name of the generators, one for each class.
+
+    Returns:
+        (N,) bool: which rows were drawn.
+    """
+    drawn = torch.zeros(len(labels), dtype=torch.bool)
+    classes, counts = labels.unique(return_counts=True)
+    by_class = labels.argsort(stable=True).split(counts.tolist())
+    for label, rows in zip(classes.tolist(), by_class, strict=True):
+        order = torch.randperm(len(rows), generator=Generators(seed)[f"{name}/{label}"])
+        drawn[rows[order[: count(len(rows))]]] = True
+    return drawn
 
 
 def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> list[int]:
@@ -166,45 +207,48 @@ def _task_sizes(count: int, wanted: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def _rows_by_class(split: Split, budget: Budget, count: int, seed: int, purpose: str) -> dict[int, Tensor]:
-    """Row numbers of each class, ascending, at most what the budget allows."""
-    by_label = torch.argsort(split.labels, stable=True)
-    ends = torch.bincount(split.labels, minlength=count).cumsum(0).tolist()
-    rows: dict[int, Tensor] = {}
-    for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        own = by_label[start:end]
-        keep = budget.of(len(own))
-        if keep < len(own):
-            drawn = torch.randperm(len(own), generator=Generators(seed)[f"{purpose}/{number}"])[:keep]
-            own = own[drawn.sort().values]
-        rows[number] = own if split.rows is None else split.rows[own]
-    return rows
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of images that make up one split of one task, and their labels, counted from 0 inside the task."""
+
+    images: Tensor | MappedImages
+    rows: slice | Tensor
+    labels: Tensor
+
+    def __call__(self) -> Samples:
+        """Return the rows: a view where they lie in one piece, else a copy."""
+        if isinstance(self.images, Tensor):
+            return Samples(self.images[self.rows], self.labels)
+        x, mapping = self.images.read(self.rows)
+        return Samples(x, self.labels, mapping)
 
 
-def _hold_out(rows: Tensor, fraction: float, seed: int, number: int) -> tuple[Tensor, Tensor]:
-    """Split a class's rows into (kept, validation): at least one of each, where there are two."""
-    count = min(len(rows) - 1, max(1, round(fraction * len(rows))))
-    drawn = torch.randperm(len(rows), generator=Generators(seed)[f"validation/{number}"])
-    return rows[drawn[count:].sort().values], rows[drawn[:count].sort().values]
-
-
-def _select(split: Split, rows: dict[int, Tensor], tasks: Sequence[Sequence[int]]) -> list[Selection]:
-    """One selection a task, its rows sorted by class.
+def _cut(split: Split, rows: Tensor, places: Tensor, sizes: Sequence[int]) -> list[_Rows]:
+    """Return the rows of each task, sorted by the place of their class in the stream.
 
     Images in memory are put into this order once, so that all tasks are views of one tensor; images in a file
     stay where they are.
     """
-    orders = [torch.cat([rows[number] for number in task]) for task in tasks]
-    labels = [torch.repeat_interleave(torch.tensor([len(rows[number]) for number in task])) for task in tasks]
-    if not isinstance(split.images, Tensor):
-        return [
-            Selection(split.images, as_rows(order), local)
-            for order, local in zip(orders, labels, strict=True)
-        ]
-    every = as_rows(torch.cat(orders))
-    sorted_images = split.images[every]
-    ends = torch.tensor([0, *map(len, orders)]).cumsum(0).tolist()
+    sorted_places, order = places[split.labels[rows]].sort(stable=True)
+    starts = [0, *itertools.accumulate(sizes)]
+    ends = torch.searchsorted(sorted_places, torch.tensor(starts)).tolist()
+    order = rows[order[: ends[-1]]]
+    order = order if split.rows is None else split.rows[order]
+    images = split.images
+    if isinstance(images, Tensor):
+        images = images[_as_slice(order)]
     return [
-        Selection(sorted_images, slice(start, end), local)
-        for start, end, local in zip(ends[:-1], ends[1:], labels, strict=True)
+        _Rows(
+            images,
+            slice(start, end) if isinstance(images, Tensor) else _as_slice(order[start:end]),
+            sorted_places[start:end] - first,
+        )
+        for (start, end), first in zip(itertools.pairwise(ends), starts[:-1], strict=True)
     ]
+
+
+def _as_slice(rows: Tensor) -> slice | Tensor:
+    """Turn (N,) int64 row numbers into a slice where they are consecutive, so that a view will do."""
+    if len(rows) and bool((rows[1:] - rows[:-1] == 1).all()):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

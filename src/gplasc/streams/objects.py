@@ -77,8 +77,7 @@ def from_dataset(
         classes_per_task=classes_per_task,
         class_order=class_order,
         class_order_seed=class_order_seed,
-        train_budget=Budget(images_per_class),
-        validation=validation,
+        budget=Budget(images_per_class, validation=validation),
         seed=seed,
     )
 

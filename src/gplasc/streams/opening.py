@@ -60,11 +60,7 @@ def open_stream(
     """
     info, argument = find_stream(name)
     # Settings are checked before files are read, which may take minutes.
-    train_budget = Budget(images_per_class, fraction)
-    if test_images_per_class is not None and test_images_per_class < 1:
-        raise UserError(f"test_images_per_class is {test_images_per_class}; it must be at least 1")
-    if not 0 <= validation < 1:
-        raise UserError(f"validation is {validation}; it must be at least 0 and below 1")
+    budget = Budget(images_per_class, fraction, test_images_per_class, validation)
     if image_size is not None:
         if not info.size_is_setting and image_size != info.image_size:
             raise UserError(
@@ -93,9 +89,7 @@ def open_stream(
         classes_per_task=classes_per_task,
         class_order=class_order,
         class_order_seed=class_order_seed,
-        train_budget=train_budget,
-        test_budget=Budget(test_images_per_class),
-        validation=validation,
+        budget=budget,
         seed=seed,
     )
 

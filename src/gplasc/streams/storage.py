@@ -50,10 +50,9 @@ class Mapping:
 
 @dataclass(frozen=True)
 class MappedImages:
-    """uint8 images of one shape, one after the other in a file from byte `offset` on. Shape: (N, C, H, W)."""
+    """uint8 images of one shape, (N, C, H, W), one after the other in a file."""
 
     path: Path
-    offset: int
     shape: tuple[int, int, int, int]
 
     def __len__(self) -> int:
@@ -64,57 +63,45 @@ class MappedImages:
         """Bytes of one image."""
         return prod(self.shape[1:])
 
-    def part(self, start: int, stop: int) -> MappedImages:
-        """Return the images `start` to `stop` as images of their own."""
-        return MappedImages(
-            self.path, self.offset + start * self.image_bytes, (stop - start, *self.shape[1:])
-        )
+    def read(self, rows: slice | Tensor) -> tuple[Tensor, Mapping | None]:
+        """Map consecutive rows without reading them, or copy rows (K,) int64 in this order: (K, C, H, W).
 
-    def map(self, rows: slice) -> tuple[Tensor, Mapping | None]:
-        """Map consecutive rows, without reading them.
-
-        The mapping is private: writing into the tensor never changes the file.
+        The mapping is private: writing into the tensor never changes the file. Copies are in memory or, when they
+        are many, in a file without a name that vanishes with the tensor.
         """
-        start, stop, _ = rows.indices(len(self))
-        count = max(0, stop - start)
-        if count == 0:
-            return torch.empty((0, *self.shape[1:]), dtype=torch.uint8), None
         try:
-            with self.path.open("rb") as file:
-                return _map(file, self.offset + start * self.image_bytes, (count, *self.shape[1:]))
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"{self.path} cannot be mapped ({error}); delete it, it will be made again"
-            ) from error
-
-    def gather(self, rows: Tensor) -> tuple[Tensor, Mapping | None]:
-        """Copy rows, (K,) int64, in this order: (K, C, H, W), in memory or, when they are many, in a file.
-
-        The file has no name and vanishes with the tensor.
-        """
-        shape = (len(rows), *self.shape[1:])
-        try:
-            if prod(shape) <= GATHERED_BYTES:
-                gathered = torch.empty(shape, dtype=torch.uint8)
-                memory = gathered.view(-1).numpy()
-                for number, image in enumerate(self._read(rows)):
-                    memory[number * len(image) : (number + 1) * len(image)] = np.frombuffer(image, np.uint8)
-                return gathered, None
-            with tempfile.TemporaryFile(dir=self.path.parent) as file:
-                for image in self._read(rows):
-                    file.write(image)
-                file.flush()
-                return _map(file, 0, shape)
+            return self._map(rows) if isinstance(rows, slice) else self._copy(rows)
         except (OSError, ValueError, EOFError) as error:
             raise UserError(
-                f"{len(rows)} images of {self.path} cannot be copied ({error}); "
-                "make room on its disk, or delete it, it will be made again"
+                f"images of {self.path} cannot be read ({error}); make room on its disk, or delete it, "
+                "it will be made again"
             ) from error
 
-    def _read(self, rows: Tensor) -> Iterator[bytes]:
+    def _map(self, rows: slice) -> tuple[Tensor, Mapping | None]:
+        start, stop, _ = rows.indices(len(self))
+        shape = (max(0, stop - start), *self.shape[1:])
+        if not shape[0]:
+            return torch.empty(shape, dtype=torch.uint8), None
+        with self.path.open("rb") as file:
+            return _map(file, start * self.image_bytes, shape)
+
+    def _copy(self, rows: Tensor) -> tuple[Tensor, Mapping | None]:
+        shape = (len(rows), *self.shape[1:])
+        if prod(shape) <= GATHERED_BYTES:
+            gathered = torch.empty(shape, dtype=torch.uint8)
+            memory = gathered.view(len(rows), self.image_bytes).numpy()
+            for number, image in enumerate(self._images(rows)):
+                memory[number] = np.frombuffer(image, np.uint8)
+            return gathered, None
+        with tempfile.TemporaryFile(dir=self.path.parent) as file:
+            file.writelines(self._images(rows))
+            file.flush()
+            return _map(file, 0, shape)
+
+    def _images(self, rows: Tensor) -> Iterator[bytes]:
         with self.path.open("rb") as file:
             for row in rows.tolist():
-                file.seek(self.offset + row * self.image_bytes)
+                file.seek(row * self.image_bytes)
                 image = file.read(self.image_bytes)
                 if len(image) != self.image_bytes:
                     raise EOFError("it is shorter than it was")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Protocol, overload
+from typing import Any, overload
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
-from gplasc.streams.storage import MappedImages, Mapping
+from gplasc.streams.storage import Mapping
 
 
 @dataclass(frozen=True)
@@ -66,43 +66,16 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Rows of an image source that make up one split of one task; nothing is read before `samples`.
+class TaskPlan:
+    """What a task will consist of, before anything is read and before its place in a stream is known.
 
-    rows: a slice, or (N,) int64; labels: (N,) int64, counted from 0 inside the task.
+    train, test and validation read the samples; labels are counted from 0 inside the task.
     """
 
-    images: Tensor | MappedImages
-    rows: slice | Tensor
-    labels: Tensor
-
-    def samples(self, first_class: int) -> Samples:
-        """Return the rows: a view of images in memory; of a file mapped where they lie in one piece, else copied."""
-        labels = self.labels + first_class
-        if isinstance(self.images, Tensor):
-            return Samples(self.images[self.rows], labels)
-        if isinstance(self.rows, slice):
-            x, mapping = self.images.map(self.rows)
-        else:
-            x, mapping = self.images.gather(self.rows)
-        return Samples(x, labels, mapping)
-
-
-class Source(Protocol):
-    """Something that samples can be read from."""
-
-    def samples(self, first_class: int) -> Samples:
-        """Return the samples; labels are counted from `first_class`."""
-
-
-@dataclass(frozen=True)
-class TaskPlan:
-    """What a task will consist of, before anything is read and before its place in a stream is known."""
-
     class_names: tuple[str, ...]
-    train: Source
-    test: Source
-    validation: Source | None = None
+    train: Callable[[], Samples]
+    test: Callable[[], Samples]
+    validation: Callable[[], Samples] | None = None
 
 
 class Stream(Sequence[Task]):
@@ -189,13 +162,18 @@ class Stream(Sequence[Task]):
     def _read(self, number: int) -> Task:
         plan = self._plans[number]
         first = self._first_classes[number]
+
+        def samples(read: Callable[[], Samples]) -> Samples:
+            part = read()
+            return replace(part, y=part.y + first)
+
         return Task(
             index=number,
             classes=range(first, first + len(plan.class_names)),
             class_names=plan.class_names,
-            train=plan.train.samples(first),
-            test=plan.test.samples(first),
-            validation=None if plan.validation is None else plan.validation.samples(first),
+            train=samples(plan.train),
+            test=samples(plan.test),
+            validation=samples(plan.validation) if plan.validation else None,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -210,10 +188,3 @@ class Stream(Sequence[Task]):
         classes = str(sizes[0]) if len(set(sizes)) == 1 else "+".join(map(str, sizes))
         shape = "x".join(map(str, self.image_shape))
         return f"Stream({self.name!r}, {len(self)} tasks of {classes} classes, images {shape})"
-
-
-def as_rows(rows: Tensor) -> slice | Tensor:
-    """Turn (N,) int64 row numbers into a slice where they are consecutive, so that a view will do."""
-    if len(rows) and bool((rows[1:] - rows[:-1] == 1).all()):
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows if len(rows) else torch.empty(0, dtype=torch.int64)

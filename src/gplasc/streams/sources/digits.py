@@ -37,18 +37,13 @@ def read(request: Request) -> Dataset:
     """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
     import torch
 
-    from gplasc.random import Generators
-    from gplasc.streams.dataset import Dataset, Split
+    from gplasc.streams.dataset import Dataset, Split, sample_rows
 
     table = torch.from_numpy(_read_table())
     # Published values are 0..16.
     x = (table[:, :-1] * (255 / 16)).round().to(torch.uint8).reshape(-1, 1, 8, 8)
     y = table[:, -1].to(torch.int64)
-    is_test = torch.zeros(len(y), dtype=torch.bool)
-    for digit in range(10):
-        rows = (y == digit).nonzero().squeeze(1)
-        drawn = torch.randperm(len(rows), generator=Generators(_SPLIT_SEED)[f"digits/{digit}"])
-        is_test[rows[drawn[:_TEST_IMAGES_PER_CLASS]]] = True
+    is_test = sample_rows(y, lambda _: _TEST_IMAGES_PER_CLASS, _SPLIT_SEED, "digits")
     return Dataset(
         train=Split(x[~is_test], y[~is_test]),
         test=Split(x[is_test], y[is_test]),

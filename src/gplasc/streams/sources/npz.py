@@ -217,18 +217,16 @@ def _seeded_test(path: Path, y: NDArray[Any], values: NDArray[Any], seed: int) -
     import numpy as np
     import torch
 
-    from gplasc.random import Generators
+    from gplasc.streams.dataset import Budget, sample_rows
 
-    is_test = np.zeros(len(y), dtype=np.bool_)
-    for number, value in enumerate(values):
-        rows = np.flatnonzero(y == value)
-        if len(rows) < 2:
+    labels = np.searchsorted(values, y)
+    for value, count in zip(values, np.bincount(labels), strict=True):
+        if count < 2:
             raise UserError(
                 f"{path}: class {value} has one image; at least two are needed, one of them for testing"
             )
-        drawn = torch.randperm(len(rows), generator=Generators(seed)[f"npz/{number}"]).numpy()
-        is_test[rows[drawn[: max(1, round(_TEST_FRACTION * len(rows)))]]] = True
-    return is_test
+    share = Budget(validation=_TEST_FRACTION).held_out
+    return sample_rows(torch.from_numpy(labels), share, seed, "npz").numpy()
 
 
 def _class_names(path: Path, arrays: dict[str, NDArray[Any]], values: NDArray[Any]) -> tuple[str, ...]:
