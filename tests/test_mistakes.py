@@ -65,6 +65,18 @@ def own(
     return file("mine.py", OWN.format(setting=setting, result=result))
 
 
+def old(base: str, arguments: str) -> str:
+    return file("mine.py", f"import gplasc\nclass Mine(gplasc.{base}):\n    def loss({arguments}): pass")
+
+
+OLD_PARTS = """
+import gplasc
+class Mine(gplasc.Plugin):
+    def parts(self, batch, own, ctx):
+        return []
+"""
+
+
 def npz(change: str = "") -> str:
     """An npz file with a fault."""
     x, y = np.zeros((8, 8, 8), np.uint8), np.arange(8) % 4
@@ -172,6 +184,26 @@ WORDS = {
     "a method without a loss": (
         lambda: [*RUN, "--method", file("mine.py", "import gplasc\nclass Mine(gplasc.Method): pass")],
         "Mine has no loss; override `loss`",
+    ),
+    "a method with old arguments": (
+        lambda: [*RUN, "--method", old("Method", "self, parts, outs, ctx")],
+        "write `def loss(self, parts, ctx)`",
+    ),
+    "a plug-in with old arguments": (
+        lambda: [*RUN, "--plugin", old("Plugin", "self, own, outs, mine, my_outs, ctx")],
+        "write `def loss(self, method_parts, parts, ctx)`",
+    ),
+    "checking a method with old arguments": (
+        lambda: ["check", old("Method", "self, parts, outs, ctx")],
+        "write `def loss(self, parts, ctx)`",
+    ),
+    "checking a plug-in with old arguments": (
+        lambda: ["check", old("Plugin", "self, own, outs, mine, my_outs, ctx")],
+        "write `def loss(self, method_parts, parts, ctx)`",
+    ),
+    "parts without names": (
+        lambda: [*RUN, "--plugin", file("mine.py", OLD_PARTS)],
+        "Mine.parts returned a list; it must return its parts by name",
     ),
     "a setting without a default": (
         lambda: [*RUN, "--method", own(setting="strength: float")],
