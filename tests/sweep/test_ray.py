@@ -38,17 +38,17 @@ needs_cluster = pytest.mark.skipif(not os.environ.get("GPLASC_TEST_RAY"), reason
         ({"storage": "s3://bucket"}, "--storage was given without a cluster"),
         ({"address": "auto"}, "--address was given without a cluster"),
         ({"gpus": 1.0}, "--gpus was given without a cluster"),
-        ({"name": "ray", "workers": 2}, "--workers was given with --engine ray"),
+        ({"engine": "ray", "workers": 2}, "--workers was given with --engine ray"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        Engine(**options).check()
+        Engine(**options).processes("smoke")
 
 
 def test_an_experiment_that_measures_time_stays_on_this_machine():
     with pytest.raises(UserError, match="one run after the other"):
-        Engine(name="ray").check(single=True)
+        Engine(engine="ray").processes("smoke", single=True)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_experiment_that_measures_time_stays_on_this_machine():
 )
 def test_impossible_requirements_are_refused_before_ray_is_asked(options, message):
     with pytest.raises(UserError, match=message):
-        Engine(name="ray", **options).open("smoke")
+        Engine(engine="ray", **options).open("smoke")
 
 
 # ---- with a cluster ------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from gplasc.errors import UserError
+from gplasc.study.executors import Engine
 
 if TYPE_CHECKING:
     from gplasc.runs.spec import RunSpec
-    from gplasc.study.executors import Engine
 
 Scale = Literal["paper", "cpu", "smoke"]
 Names = Annotated[tuple[str, ...], Parameter(allow_repeating=True, consume_multiple=False)]
@@ -103,33 +103,11 @@ class Place:
 
 @Parameter(name="*", group="Computing")
 @dataclass(frozen=True, kw_only=True)
-class Computing:
+class Computing(Engine):
     """What computes many runs."""
 
-    workers: int | None = None
-    """Runs computed at the same time, in processes; default: 1, but one a core at smoke scale."""
-    threads: int | None = None
-    """Threads of torch in each run; default: OMP_NUM_THREADS, else the cores divided among the workers; Ray: --cpus."""
-    engine: Literal["processes", "ray"] = "processes"
-    """What computes the runs: processes of this machine, or a Ray cluster (needs the extra `ray`)."""
-    address: str | None = None
-    """Ray: address of the cluster; default: RAY_ADDRESS, else the cluster of this machine."""
-    cpus: float | None = None
-    """Ray: cores of each run; default: 1."""
-    gpus: float | None = None
-    """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
-    storage: str | None = None
-    """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
     dry_run: bool = False
     """Only print how many runs there are, how many are complete, and how long the rest takes."""
-
-    def chosen_engine(self) -> Engine:
-        """Return the engine that computes the runs."""
-        from gplasc.study.executors import Engine
-
-        return Engine(
-            self.engine, self.workers, self.threads, self.address, self.cpus, self.gpus, self.storage
-        )
 
 
 @Parameter(name="*", group="Comparison")
@@ -199,7 +177,7 @@ def run_comparison(
 
     shared = {name: value for name, value in asdict(comparison).items() if name in Protocol.model_fields}
     protocol = Protocol(experiment=experiment, **(shared | rows))
-    engine = computing.chosen_engine()
+    engine = computing
     if computing.dry_run:
         print(preview_fair(protocol, out=out, data_dir=place.data_dir, device=place.device, engine=engine))
         return 0

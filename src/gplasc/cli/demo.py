@@ -38,7 +38,7 @@ def demo_command(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool
         out=out,
         data_dir=None,
         device="cpu",
-        engine=Computing(workers=workers).chosen_engine(),
+        engine=Computing(workers=workers),
         dry_run=False,
         display=display(quiet),
     )

@@ -98,7 +98,7 @@ def reproduce_command(
     from gplasc.paper.reproduce import preview, reproduce
 
     selected |= {"seeds": part.seeds, "out": out, "data_dir": place.data_dir, "device": place.device}
-    selected["engine"] = computing.chosen_engine()
+    selected["engine"] = computing
     if computing.dry_run:
         print(preview(name, **selected))
         return 0

@@ -44,7 +44,7 @@ def sweep_command(
         out=out,
         data_dir=place.data_dir,
         device=place.device,
-        engine=computing.chosen_engine(),
+        engine=computing,
         dry_run=computing.dry_run,
         display=display(place.quiet),
     )

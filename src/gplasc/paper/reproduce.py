@@ -49,7 +49,6 @@ def preview(
     """
     experiment = load_experiment(name)
     engine = engine or Engine()
-    engine.check(single=experiment.single)
     processes = engine.processes(scale, single=experiment.single)
     runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     found = forecast(cells_of(runs), Workspace(out, data_dir, device), threads=processes.threads)
@@ -96,7 +95,7 @@ def reproduce(
     """
     experiment = load_experiment(name)
     engine = engine or Engine()
-    engine.check(single=experiment.single)
+    engine.processes(scale, single=experiment.single)  # refuses options that do not fit
     runs = identified(plan_runs(experiment, scale, seeds, only=only, methods=methods), data_dir)
     statement = scale_statement(scale, runs)
     view = find_view(experiment.view)

@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gplasc.errors import UserError
-from gplasc.settings.types import Scale
-from gplasc.study.cell import Executor
-from gplasc.study.processes import Processes, default_workers
+
+if TYPE_CHECKING:
+    from gplasc.settings.types import Scale
+    from gplasc.study.cell import Executor
+    from gplasc.study.processes import Processes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What computes runs, and with how much of what.
+    """What computes many runs."""
 
-    name: "processes" of this machine, or "ray".
-    workers: Processes: runs at the same time; default: see `default_workers`.
-    threads: Threads of torch in each run.
-    address: Ray: address of the cluster.
-    cpus: Ray: cores of each run; default: 1.
-    gpus: Ray: GPUs of each run; default: 0.
-    storage: Ray: fsspec address where checkpoints are kept if the nodes do not share the folder of the runs.
-    """
-
-    name: Literal["processes", "ray"] = "processes"
     workers: int | None = None
+    """Runs computed at the same time, in processes; default: 1, but one a core at smoke scale."""
     threads: int | None = None
+    """Threads of torch in each run; default: OMP_NUM_THREADS, else the cores divided among the workers; Ray: --cpus."""
+    engine: Literal["processes", "ray"] = "processes"
+    """What computes the runs: processes of this machine, or a Ray cluster (needs the extra `ray`)."""
     address: str | None = None
+    """Ray: address of the cluster; default: RAY_ADDRESS, else the cluster of this machine."""
     cpus: float | None = None
+    """Ray: cores of each run; default: 1."""
     gpus: float | None = None
+    """Ray: GPUs of each run, for example 1, or 0.5 for two runs on a GPU; default: 0."""
     storage: str | None = None
+    """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
 
-    def check(self, *, single: bool = False) -> None:
-        """Check that the options fit each other.
+    def processes(self, scale: Scale, *, single: bool = False) -> Processes:
+        """Return processes of this machine, also in place of a cluster: a dry run asks for their number.
 
         Args:
+            scale: Scale of the runs, which decides how many processes there are by default.
             single: Whether runs must be computed one at a time on this machine.
 
         Raises:
-            UserError: If they do not.
+            UserError: If an option is not allowed.
         """
-        others = {
-            "--address": self.address,
-            "--cpus": self.cpus,
-            "--gpus": self.gpus,
-            "--storage": self.storage,
-        }
-        if self.name == "processes":
-            for option, value in others.items():
-                if value is not None:
+        from gplasc.study.processes import Processes, default_workers
+
+        if self.engine == "processes":
+            for option in ("address", "cpus", "gpus", "storage"):
+                if getattr(self, option) is not None:
                     raise UserError(
-                        f"{option} was given without a cluster; add --engine ray, or leave it out"
+                        f"--{option} was given without a cluster; add --engine ray, or leave it out"
                     )
         elif single:
             raise UserError("this experiment measures time, one run after the other; leave out --engine ray")
@@ -59,20 +56,18 @@ class Engine:
             raise UserError(
                 "--workers was given with --engine ray, where --cpus and --gpus decide how many runs fit; leave it out"
             )
+        processes = Processes(default_workers(scale) if self.workers is None else self.workers, self.threads)
+        return Processes(1, self.threads) if single else processes
 
     def open(self, scale: Scale, *, single: bool = False) -> Executor:
-        """Return the executor.
-
-        Args:
-            scale: Scale of the runs, which decides how many processes there are by default.
-            single: Whether runs must be computed one at a time on this machine.
+        """Return the executor; see `processes`.
 
         Raises:
             UserError: If an option is not allowed, or the cluster cannot be used.
         """
-        self.check(single=single)
-        if self.name == "processes":
-            return self.processes(scale, single=single)
+        processes = self.processes(scale, single=single)
+        if self.engine == "processes":
+            return processes
         from gplasc.study.ray import RayExecutor
 
         return RayExecutor(
@@ -82,8 +77,3 @@ class Engine:
             threads=self.threads,
             storage=self.storage,
         )
-
-    def processes(self, scale: Scale, *, single: bool = False) -> Processes:
-        """Return processes of this machine, whatever the name; see `open`."""
-        found = Processes(default_workers(scale) if self.workers is None else self.workers, self.threads)
-        return Processes(1, self.threads) if single else found

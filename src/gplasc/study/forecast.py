@@ -1,19 +1,20 @@
-"""How long a sweep will take: from records of similar runs, else from a few measured steps."""
+"""How long many runs will take: from records of similar runs, else from a few measured steps."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from pydantic import ValidationError
 
 from gplasc._io.text import duration
 from gplasc.errors import UserError
-from gplasc.results.record import load_records
+from gplasc.results.record import RECORD, load_records
 from gplasc.runs.cost import measure_cost, torch_threads
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
@@ -21,18 +22,21 @@ from gplasc.study.cell import Cell
 from gplasc.study.compute import unique
 
 _BUDGET = 4.0  # seconds after which no further kind of run is measured
+_Kind = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """How many runs there are, in which state, and how long the rest takes one after the other."""
+    """How many runs there are, in which state, and how long the rest takes one after the other.
+
+    sources: how many of the remaining runs were estimated in which way.
+    """
 
     total: int
     complete: int
     cut_off: int
     seconds: float
     sources: Counter[str]
-    """How many of the remaining runs were estimated in which way."""
     problems: tuple[str, ...]
 
     @property
@@ -72,70 +76,60 @@ def forecast(
         budget: Seconds after which no further kind of run is measured.
     """
     cells = unique(cells)
-    complete = {c.run_id for c in cells if (workspace.out / c.run_id / "record.json").exists()}
-    left = [cell for cell in cells if cell.run_id not in complete]
+    left = [cell for cell in cells if not (workspace.out / cell.run_id / RECORD).exists()]
     cut_off = sum(any((workspace.out / cell.run_id).glob("checkpoint-*.pt")) for cell in left)
-    known = _from_records([workspace.out] if workspace.out.exists() else [])
-    seconds = 0.0
-    sources: Counter[str] = Counter()
-    problems: list[str] = []
-    measured: dict[tuple[object, ...], list[float]] = {}
-    unmeasured: list[Cell] = []
+    recorded = _recorded(workspace.out)
+    measured: dict[_Kind, list[float]] = defaultdict(list)  # seconds of runs, by family
+    problems: dict[str, None] = {}
+    kinds: dict[_Kind, list[Cell]] = defaultdict(list)
+    for cell in left:
+        kinds[_kind(cell.spec.config)].append(cell)
+    known: list[tuple[str, int, float]] = []  # how, for how many runs, seconds of each
+    unmeasured: list[tuple[_Kind, int]] = []
     start = time.monotonic()
-    for kind, same in _by_kind(left).items():
-        if kind in known:
-            seconds += known[kind] * len(same)
-            sources["as long as complete runs of the same kind"] += len(same)
-        elif time.monotonic() - start < budget:
+    for kind, same in kinds.items():
+        if kind in recorded:
+            known.append(("as long as complete runs of the same kind", len(same), recorded[kind]))
+            continue
+        seconds = None
+        if time.monotonic() - start < budget:
             try:
                 with torch_threads(threads):
-                    cost = measure_cost(same[0].spec, data_dir=workspace.data_dir, device=workspace.device)
+                    spec, data_dir = same[0].spec, workspace.data_dir
+                    seconds = measure_cost(spec, data_dir=data_dir, device=workspace.device).seconds
             except UserError as error:
-                problems.append(str(error))
-                unmeasured += same
-                continue
-            seconds += cost.seconds * len(same)
-            measured.setdefault(_family(same[0].spec.config), []).append(cost.seconds)
-            sources["from a few measured steps"] += len(same)
+                problems[f"could not be measured: {error}"] = None
+        if seconds is None:
+            unmeasured.append((kind, len(same)))
         else:
-            unmeasured += same
-    for cell in unmeasured:
-        similar = measured.get(_family(cell.spec.config))
-        if similar:
-            seconds += sum(similar) / len(similar)
-            sources["as long as other methods measured on the same stream"] += 1
-    said = tuple(f"could not be measured: {problem}" for problem in dict.fromkeys(problems))
-    return Forecast(len(cells), len(complete), cut_off, seconds, sources, said)
+            measured[_family(kind)].append(seconds)
+            known.append(("from a few measured steps", len(same), seconds))
+    for kind, count in unmeasured:
+        if similar := measured.get(_family(kind)):
+            known.append(("as long as other methods measured on the same stream", count, fmean(similar)))
+    sources: Counter[str] = Counter()
+    for how, count, _ in known:
+        sources[how] += count
+    total = sum(count * seconds for _, count, seconds in known)
+    return Forecast(len(cells), len(cells) - len(left), cut_off, total, sources, tuple(problems))
 
 
-def _kind(config: Config) -> tuple[object, ...]:
-    """What runs of about the same duration have in common."""
-    return (
-        config.stream,
-        config.title,
-        config.scale,
-        config.model,
-        config.train.epochs,
-        config.train.first_epochs,
-        config.train.batch,
-        config.data.images_per_class,
-    )
+def _kind(config: Config) -> _Kind:
+    """Return what runs of about the same duration have in common."""
+    train = config.train
+    epochs = (train.epochs, train.first_epochs, train.batch, config.data.images_per_class)
+    return (config.stream, config.scale, config.model, config.title, *epochs)
 
 
-def _family(config: Config) -> tuple[object, ...]:
-    return (config.stream, config.scale, config.model)
+def _family(kind: _Kind) -> _Kind:
+    """Return what runs of several methods on one stream have in common."""
+    return kind[:3]
 
 
-def _by_kind(cells: Iterable[Cell]) -> dict[tuple[object, ...], list[Cell]]:
-    kinds: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
-        kinds.setdefault(_kind(cell.spec.config), []).append(cell)
-    return kinds
-
-
-def _from_records(folders: Iterable[Path]) -> dict[tuple[object, ...], float]:
-    found: dict[tuple[object, ...], list[float]] = {}
-    for record in load_records(folders)[0]:
+def _recorded(out: Path) -> dict[_Kind, float]:
+    """Return the mean duration of the complete runs of each kind."""
+    seconds: dict[_Kind, list[float]] = defaultdict(list)
+    for record in load_records([out])[0]:
         with suppress(ValidationError, KeyError):  # settings of another version
-            found.setdefault(_kind(Config(**record["settings"])), []).append(record["seconds"])
-    return {kind: sum(seconds) / len(seconds) for kind, seconds in found.items()}
+            seconds[_kind(Config(**record["settings"]))].append(record.seconds)
+    return {kind: fmean(each) for kind, each in seconds.items()}

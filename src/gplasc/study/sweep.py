@@ -60,7 +60,6 @@ def run_sweep(
         Interrupted: If a signal asked to stop.
     """
     engine = engine or Engine()
-    engine.check()
     processes = engine.processes(arguments["scale"])
     axes = parse_axes(words)
     twice = [name for name in (*axes, *(["seed"] if seeds else [])) if name in fixed]

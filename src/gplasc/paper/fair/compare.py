@@ -92,7 +92,7 @@ def compare_fairly(
         Interrupted: If a signal asked to stop.
     """
     engine = engine or Engine()
-    engine.check()
+    engine.processes(protocol.scale)  # refuses options that do not fit
     sides = plan_sides(protocol)
     workspace = Workspace(out, data_dir, device)
     opened = open_executor or (lambda: engine.open(protocol.scale))
@@ -153,7 +153,6 @@ def preview_fair(
     A row whose trials are not complete counts with the settings of its preset.
     """
     engine = engine or Engine()
-    engine.check()
     processes = engine.processes(protocol.scale)
     sides = plan_sides(protocol)
     tuning = _tuning_runs(sides, protocol, data_dir) if protocol.tunes else {}
