@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gplasc.memory import Buffer
-from gplasc.memory.balanced import _new_quota, _old_quotas, balanced_update, random_choice
+from gplasc.memory.balanced import _draw, _new_quota, _old_quotas, balanced_update
 
 
 def rows(labels):
@@ -94,15 +94,11 @@ def test_new_quotas_equal_those_of_co2l_for_equal_random_numbers():
 def test_the_memory_is_full_and_balanced_after_every_task(capacity):
     generator = torch.Generator().manual_seed(1)
     memory = Buffer(capacity)
-    choose = random_choice(generator)
     for task in range(4):
         y = torch.tensor([2 * task, 2 * task + 1]).repeat(30)
-        old, new = balanced_update(
-            memory, y, num_old_tasks=task, generator=generator, choose_old=choose, choose_new=choose
-        )
+        old, new = balanced_update(memory, y, num_old_tasks=task, generator=generator)
         assert len(set(new.tolist())) == len(new)
-        kept = torch.cat([memory["y"][old] if len(memory) else torch.zeros(0, dtype=torch.long), y[new]])
-        memory.replace({"y": kept})
+        memory.refill(old, {"y": y[new]})
         assert len(memory) == capacity
     counts = torch.bincount(memory["y"], minlength=8)
     if capacity == 50:
@@ -114,11 +110,17 @@ def test_a_class_with_few_samples_leaves_its_share_to_the_others():
     memory = Buffer(10)
     y = torch.tensor([0] * 2 + [1] * 30)
     generator = torch.Generator().manual_seed(0)
-    choose = random_choice(generator)
-    _, new = balanced_update(
-        memory, y, num_old_tasks=0, generator=generator, choose_old=choose, choose_new=choose
-    )
+    _, new = balanced_update(memory, y, num_old_tasks=0, generator=generator)
     assert torch.bincount(y[new]).tolist() == [2, 8]
+
+
+def test_rows_are_drawn_by_weight_and_never_repeat():
+    generator, weights = torch.Generator().manual_seed(0), torch.tensor([0.9, 0.05, 0.03, 0.02]).double()
+    first = [_draw(torch.arange(4), 1, weights, generator).item() for _ in range(400)]
+    assert 320 < first.count(0) < 400
+    for chances in (weights, None):
+        assert sorted(_draw(torch.arange(4), 9, chances, generator).tolist()) == [0, 1, 2, 3]
+        assert len(_draw(torch.arange(4), 0, chances, generator)) == 0
 
 
 def test_a_column_can_be_widened():

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
+from gplasc.memory.importance import class_probabilities, importance_scores
 
 
 def test_scores_equal_the_double_loop():
@@ -32,12 +32,3 @@ def test_probabilities_sum_to_one_in_each_class():
     y = torch.tensor([0, 1, 0, 1, 1])
     probabilities = class_probabilities(torch.rand(5, dtype=torch.float64), y)
     assert torch.allclose(torch.zeros(2).double().index_add_(0, y, probabilities), torch.ones(2).double())
-
-
-def test_choice_prefers_high_scores_and_never_repeats():
-    generator = torch.Generator().manual_seed(0)
-    choose = weighted_choice(torch.tensor([0.9, 0.05, 0.03, 0.02]).double(), generator)
-    first = [choose(torch.arange(4), 1).item() for _ in range(400)]
-    assert 320 < first.count(0) < 400
-    assert sorted(choose(torch.arange(4), 9).tolist()) == [0, 1, 2, 3]
-    assert len(choose(torch.arange(4), 0)) == 0

@@ -13,7 +13,7 @@ from gplasc._io.files import atomic_path
 from gplasc.criterion import GPLASC
 from gplasc.errors import UserError
 from gplasc.memory import Buffer
-from gplasc.memory.balanced import balanced_update, random_choice
+from gplasc.memory.balanced import balanced_update
 from gplasc.memory.reservoir import offer
 from gplasc.models import steady_statistics
 from gplasc.random import Generators
@@ -264,19 +264,9 @@ class GPLASCLoop:
         return torch.cat(held), before
 
     def _remember(self) -> None:
-        choose = random_choice(self._random["memory"])
-        old, new = balanced_update(
-            self.memory,
-            self._candidates["y"],
-            num_old_tasks=self.tasks_done,
-            generator=self._random["memory"],
-            choose_old=choose,
-            choose_new=choose,
-        )
-        rows = self._candidates.rows(new)
-        if len(self.memory):
-            rows = {name: torch.cat([self.memory[name][old], value]) for name, value in rows.items()}
-        self.memory.replace(rows)
+        labels, generator = self._candidates["y"], self._random["memory"]
+        old, new = balanced_update(self.memory, labels, num_old_tasks=self.tasks_done, generator=generator)
+        self.memory.refill(old, self._candidates.rows(new))
 
 
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -246,11 +246,7 @@ class Context:
     def remember(self, old: Tensor, new: Tensor, **columns: Tensor) -> None:
         """Keep the memory's rows ``old`` and add the task's samples ``new``; ``columns`` are (old + new) rows each."""
         added = self.task.train.take(new)
-        rows = {"x": added.x, "y": added.y}
-        if len(self.memory):
-            kept = self.memory.rows(old)
-            rows = {name: torch.cat([kept[name], value]) for name, value in rows.items()}
-        self.memory.replace({**rows, **columns})
+        self.memory.refill(old, {"x": added.x, "y": added.y}, **columns)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -87,6 +87,21 @@ class Buffer:
         self._columns, self._size = {}, 0
         self.write(torch.arange(count), kept)
 
+    def refill(self, kept: Tensor, rows: Mapping[str, Tensor], **columns: Tensor) -> None:
+        """Replace the content by some of its rows, followed by others.
+
+        Args:
+            kept: Row indices of shape (K,), in the order in which they stay.
+            rows: Columns of the other rows, shape (N, ...).
+            columns: Columns of all rows, shape (K + N, ...), for which the memory's are not used.
+
+        Raises:
+            ValueError: If there are more rows than the capacity.
+        """
+        if len(self):
+            rows = {name: torch.cat([self[name][kept], value]) for name, value in rows.items()}
+        self.replace({**rows, **columns})
+
     def exchange(self, dropped: Tensor, rows: Mapping[str, Tensor]) -> None:
         """Remove rows and add others in their place.
 

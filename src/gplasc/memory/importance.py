@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gplasc.memory.balanced import Choose
-
 
 def importance_scores(similarity: Tensor, y: Tensor, temperature: float) -> Tensor:
     """Return the share of each sample in the contrast sets of the prototypes of other classes.
@@ -40,24 +38,3 @@ def class_probabilities(scores: Tensor, y: Tensor) -> Tensor:
     counts = torch.bincount(y, minlength=len(totals)).to(scores.dtype)
     # The scores of a class are all 0 if it is the only one so far.
     return torch.where(totals[y] > 0, scores / totals[y].clamp(min=1e-300), 1.0 / counts[y])
-
-
-def weighted_choice(probabilities: Tensor, generator: torch.Generator) -> Choose:
-    """Return a rule that selects without replacement in proportion to probabilities.
-
-    Args:
-        probabilities: Probabilities of shape (N,), by candidate index.
-        generator: The generator of the selection.
-
-    Returns:
-        The rule.
-    """
-
-    def choose(candidates: Tensor, count: int) -> Tensor:
-        count = min(count, len(candidates))
-        if count == 0:
-            return candidates[:0]
-        weights = probabilities[candidates].clamp(min=1e-300)
-        return candidates[torch.multinomial(weights, count, replacement=False, generator=generator)]
-
-    return choose

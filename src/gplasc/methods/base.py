@@ -13,7 +13,7 @@ from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part
 from gplasc.learning.contract import SettingsType
 from gplasc.learning.probe import new_probe, train_probe
 from gplasc.memory import reservoir
-from gplasc.memory.balanced import balanced_update, random_choice
+from gplasc.memory.balanced import balanced_update
 from gplasc.settings.types import Settings
 
 WARMUP_TARGET = (
@@ -232,13 +232,8 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 def remember_balanced(ctx: Context) -> None:
     """Shrink the old classes in the memory to Co2L's quotas and fill it with the task just learned, at random."""
-    choose = random_choice(ctx.random["memory"])
+    generator = ctx.random["memory"]
     old, new = balanced_update(
-        ctx.memory,
-        ctx.task.train.y,
-        num_old_tasks=ctx.task.index,
-        generator=ctx.random["memory"],
-        choose_old=choose,
-        choose_new=choose,
+        ctx.memory, ctx.task.train.y, num_old_tasks=ctx.task.index, generator=generator
     )
     ctx.remember(old, new)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gplasc.learning import Batch, Context, ModuleRate, Part, PoolKind
 from gplasc.losses import kernels
 from gplasc.memory.balanced import balanced_update
-from gplasc.memory.importance import class_probabilities, importance_scores, weighted_choice
+from gplasc.memory.importance import class_probabilities, importance_scores
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.models import Network, ProjectionHead, Prototypes
 
@@ -132,8 +132,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
             ctx.task.train.y,
             num_old_tasks=ctx.task.index,
             generator=generator,
-            choose_old=weighted_choice(remembered, generator),
-            choose_new=weighted_choice(current, generator),
+            weights=(remembered, current),
         )
         ctx.remember(old, new, probability=torch.cat([remembered[old], current[new]]))
 
