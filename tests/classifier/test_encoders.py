@@ -12,7 +12,7 @@ import gplasc
 from gplasc import ContinualClassifier, ForeignEncoder
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.models import as_encoder, load_encoder
+from gplasc.models import as_encoder
 from gplasc.runs.encoder import choose_encoder
 from gplasc.runs.features import FeatureExtractor, feature_stream
 from gplasc.runs.spec import RunRequest
@@ -105,11 +105,11 @@ def test_an_encoder_for_images_of_one_size_is_refused_for_others():
 
 
 def test_references(file):
-    assert load_encoder(f"{file}:backbone").feature_dim == 6
+    assert as_encoder(f"{file}:backbone").feature_dim == 6
     with pytest.raises(UserError, match="did you mean 'backbone'"):
-        load_encoder(f"{file}:backbon")
+        as_encoder(f"{file}:backbon")
     with pytest.raises(UserError, match="returned a str"):
-        load_encoder(f"{file}:text")
+        as_encoder(f"{file}:text")
 
 
 def test_source_and_weights_identify_a_run(file):
@@ -174,7 +174,7 @@ def test_methods_work_on_features(method, file, tmp_path, monkeypatch):
 
 def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
     stream = open_stream(STREAM)
-    encoder = load_encoder(f"{file}:backbone")
+    encoder = as_encoder(f"{file}:backbone")
     config = RunRequest(STREAM, "ncm", settings={"model.encoder_lr": 0}).resolve().config
 
     def extractor():

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from gplasc.models import ENCODERS, build_encoder
-from gplasc.models.initialize import initialize
+from gplasc.models._initialize import initialize
 from gplasc.models.resnet import ResNet, _Shortcut
 from gplasc.models.small import SmallConv
 

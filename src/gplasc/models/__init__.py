@@ -8,11 +8,11 @@ from typing import get_args
 
 import torch
 
+from gplasc.models._initialize import Initialization
 from gplasc.models.adapter import FeatureAdapter, FixedFeatures
 from gplasc.models.encoder import Encoder, Features
-from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder, load_encoder
+from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder
 from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
-from gplasc.models.initialize import Initialization
 from gplasc.models.network import Network, Outputs
 from gplasc.models.resnet import ResNet
 from gplasc.models.small import SmallConv
@@ -32,7 +32,6 @@ __all__ = [
     "Prototypes",
     "as_encoder",
     "build_encoder",
-    "load_encoder",
     "steady_statistics",
 ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from gplasc.models._initialize import initialize
 from gplasc.models.encoder import Encoder
-from gplasc.models.initialize import initialize
 
 
 class FixedFeatures(Encoder):

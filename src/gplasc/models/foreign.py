@@ -60,16 +60,12 @@ class ForeignEncoder(Encoder):
         if image_size is not None and image_size < 1:
             raise UserError(f"image_size is {image_size}; give a number of pixels, or leave it out")
         self.module = module
+        self._title = type(module).__name__
         self.image_size = image_size
         self.in_channels = len(mean)
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
         self.feature_dim = self._count_features(image_size or _PROBE_SIZE)
-
-    @property
-    def title(self) -> str:
-        """The name of the module's class."""
-        return type(self.module).__name__
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images scaled to 0..1, (N, C, H, W), to features (N, feature_dim)."""
@@ -98,10 +94,10 @@ class ForeignEncoder(Encoder):
         """
         if self.image_size is not None:
             return
-        found = self._count_features(size)
-        if found != self.feature_dim:
+        count = self._count_features(size)
+        if count != self.feature_dim:
             raise UserError(
-                f"the encoder {self.title} returned {found} features for images of {size} x {size} and "
+                f"the encoder {self._title} returned {count} features for images of {size} x {size} and "
                 f"{self.feature_dim} for others; wrap it in gplasc.ForeignEncoder with its own image_size"
             )
 
@@ -113,64 +109,60 @@ class ForeignEncoder(Encoder):
                 out = self.maps(torch.zeros(2, self.in_channels, size, size, device=self.mean.device))
         except (Exception, SystemExit) as error:  # a user's module may raise anything
             raise UserError(
-                f"the encoder {self.title} cannot be applied to images of {self.in_channels} x {size} x {size} "
+                f"the encoder {self._title} cannot be applied to images of {self.in_channels} x {size} x {size} "
                 f"({_reason(error)}); wrap it in gplasc.ForeignEncoder with its own image_size"
             ) from error
         finally:
             self.module.train(training)
         if not isinstance(out, Tensor) or out.ndim not in (2, 4) or len(out) != 2:
-            found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            returned = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise UserError(
-                f"the encoder {self.title} returned {found} for 2 images; "
+                f"the encoder {self._title} returned {returned} for 2 images; "
                 "it must return features (N, D) or feature maps (N, D, h, w): wrap it in a module that does"
             )
         return int(out.shape[1])
 
 
-def as_encoder(value: nn.Module | EncoderBuilder) -> Encoder:
-    """Return an encoder for a module, or for a function that builds one.
+def as_encoder(value: str | nn.Module | EncoderBuilder) -> Encoder:
+    """Return an encoder for a module, for a function that builds one, or for the name of either.
 
     A function is called with torch's global generator at a fixed seed, so that weights it draws are reproducible.
 
-    Raises:
-        UserError: If it is neither, or cannot be used as an encoder.
-    """
-    if not isinstance(value, nn.Module):
-        if not callable(value):
-            raise UserError(
-                f"encoder is {value!r}; give a name, a torch.nn.Module, or a function that returns one"
-            )
-        # Standard output belongs to our results; some packages print there that they load weights.
-        with torch.random.fork_rng(devices=[]), redirect_stdout(sys.stderr):
-            torch.manual_seed(0)
-            try:
-                built: object = value()
-            except UserError:
-                raise
-            except (Exception, SystemExit) as error:  # a user's function may raise anything
-                raise UserError(
-                    f"the function {getattr(value, '__name__', value)} of the encoder raised {_reason(error)}; "
-                    "it must work without arguments"
-                ) from error
-        if not isinstance(built, nn.Module):
-            raise UserError(
-                f"the function {getattr(value, '__name__', value)} returned a {type(built).__name__}; "
-                "it must return a torch.nn.Module"
-            )
-        value = built
-    return value if isinstance(value, Encoder) else ForeignEncoder(value)
-
-
-def load_encoder(reference: str) -> Encoder:
-    """Build the encoder that ``FILE.py:function`` or ``package.module:function`` names.
+    Args:
+        value: The module, the function, ``FILE.py:function`` or ``package.module:function``.
 
     Raises:
-        UserError: If it cannot be imported or is not an encoder.
+        UserError: If it is none of these, or cannot be used as an encoder.
     """
-    found = find_object(reference, "encoder")
-    if not callable(found) and not isinstance(found, nn.Module):
-        raise UserError(f"{reference} is a {type(found).__name__}; name a function that returns an encoder")
-    return as_encoder(found)
+    made = find_object(value, "encoder") if isinstance(value, str) else value
+    if callable(made) and not isinstance(made, nn.Module):
+        made = _build(made)
+    if not isinstance(made, nn.Module):
+        raise UserError(
+            f"encoder is {value!r}; give a name, a torch.nn.Module, or a function that returns one"
+        )
+    return made if isinstance(made, Encoder) else ForeignEncoder(made)
+
+
+def _build(function: Callable[[], object]) -> nn.Module:
+    """Return what a user's function builds."""
+    name = getattr(function, "__name__", function)
+    # Standard output belongs to our results; some packages print there that they load weights.
+    with torch.random.fork_rng(devices=[]), redirect_stdout(sys.stderr):
+        torch.manual_seed(0)
+        try:
+            built = function()
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:  # a user's function may raise anything
+            raise UserError(
+                f"the function {name} of the encoder raised {_reason(error)}; it must work without arguments"
+            ) from error
+    if not isinstance(built, nn.Module):
+        raise UserError(
+            f"the function {name} returned a {type(built).__name__}; it must return a torch.nn.Module"
+        )
+    return built
 
 
 def _reason(error: BaseException) -> str:

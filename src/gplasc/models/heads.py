@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gplasc.losses import kernels
-from gplasc.models.initialize import initialize
+from gplasc.models._initialize import initialize
 
 
 class ProjectionHead(nn.Module):

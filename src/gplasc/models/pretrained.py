@@ -19,8 +19,8 @@ class _FeatureMaps(nn.Module):
         self.net = net
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.net.extract_features(x)  # type: ignore[operator]  # a method, not a submodule
-        return found
+        maps: Tensor = self.net.extract_features(x)  # type: ignore[operator]  # a method, not a submodule
+        return maps
 
 
 def efficientnet_lite0() -> ForeignEncoder:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gplasc.models._initialize import Initialization, initialize
 from gplasc.models.encoder import Encoder, Features
-from gplasc.models.initialize import Initialization, initialize
 
 Stem = Literal["cifar", "fast", "imagenet"]
 
@@ -25,33 +26,31 @@ class _Shortcut(nn.Conv2d):
         super().__init__(in_channels, channels, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (N, C, H, W) to (N, channels, H / stride, W / stride)."""
         if self.in_channels >= 16:
-            out: Tensor = super().forward(x)
-            return out
+            return super().forward(x)
         return F.conv2d(x[..., :: self.stride[0], :: self.stride[1]], self.weight)
 
 
 class _BasicBlock(nn.Module):
-    """Two 3x3 convolutions with a shortcut; with `final_relu=False` the output is signed."""
+    """Two 3x3 convolutions with a shortcut; twice the channels come with half the pixels. Signed without `relu`."""
 
-    def __init__(self, in_channels: int, channels: int, stride: int, *, final_relu: bool) -> None:
+    def __init__(self, in_channels: int, channels: int, *, relu: bool) -> None:
         super().__init__()
+        stride = channels // in_channels
         self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels)
         self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or in_channels != channels:
+        if stride != 1:
             self.shortcut = nn.Sequential(_Shortcut(in_channels, channels, stride), nn.BatchNorm2d(channels))
-        self.final_relu = final_relu
+        self.relu = relu
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (N, C, H, W) to (N, channels, H / stride, W / stride)."""
         out = F.relu(self.bn1(self.conv1(x)), inplace=True)
         out = self.bn2(self.conv2(out))
         out += self.shortcut(x)
-        return F.relu(out, inplace=True) if self.final_relu else out
+        return F.relu(out, inplace=True) if self.relu else out
 
 
 class ResNet(Encoder):
@@ -94,26 +93,14 @@ class ResNet(Encoder):
         )
         if stem == "imagenet":
             self.stem.append(nn.MaxPool2d(3, stride=2, padding=1))
-        blocks: list[nn.Module] = []
-        channels_in = width
-        for stage in range(4):
-            channels = width * 2**stage
-            for block in range(blocks_per_stage):
-                last = stage == 3 and block == blocks_per_stage - 1
-                blocks.append(
-                    _BasicBlock(
-                        channels_in,
-                        channels,
-                        stride=2 if stage > 0 and block == 0 else 1,
-                        final_relu=not (last and features == "signed"),
-                    )
-                )
-                channels_in = channels
+        widths = [width, *(width * 2**stage for stage in range(4) for _ in range(blocks_per_stage))]
+        blocks = [_BasicBlock(*channels, relu=True) for channels in pairwise(widths)]
+        blocks[-1].relu = features == "relu"
         self.blocks = nn.Sequential(*blocks)
         initialize(self, generator, initialization)
         self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
         """Return the feature maps of the last block, shape (N, 8 * width, h, w)."""
-        out: Tensor = self.blocks(self.stem(x))
-        return out
+        maps: Tensor = self.blocks(self.stem(x))
+        return maps

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
+from gplasc.models._initialize import Initialization, initialize
 from gplasc.models.encoder import Encoder, Features
-from gplasc.models.initialize import Initialization, initialize
 
 
 class SmallConv(Encoder):
@@ -34,18 +36,16 @@ class SmallConv(Encoder):
         super().__init__()
         self.in_channels = in_channels
         self.feature_dim = feature_dim
-        layers: list[nn.Module] = []
-        sizes = (in_channels, width, 2 * width, feature_dim)
-        for index in range(3):
-            layers += [
-                nn.Conv2d(
-                    sizes[index], sizes[index + 1], 3, stride=1 if index == 0 else 2, padding=1, bias=False
-                ),
-                nn.BatchNorm2d(sizes[index + 1]),
-            ]
-            if index < 2 or features == "relu":
-                layers.append(nn.ReLU(inplace=True))
-        self.layers = nn.Sequential(*layers)
+        self.layers = nn.Sequential()
+        channels = pairwise((in_channels, width, 2 * width, feature_dim))
+        for (inputs, outputs), stride in zip(channels, (1, 2, 2), strict=True):
+            self.layers += nn.Sequential(
+                nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(inplace=True),
+            )
+        if features == "signed":
+            self.layers.pop(-1)
         initialize(self, generator, initialization)
         self.channels_last_()
 

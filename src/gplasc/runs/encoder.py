@@ -22,7 +22,6 @@ from gplasc.models import (
     ForeignEncoder,
     as_encoder,
     build_encoder,
-    load_encoder,
 )
 from gplasc.random import Generators
 from gplasc.settings.components import reference_digest
@@ -54,7 +53,7 @@ class EncoderChoice:
         """Return the same choice with the encoder, if it is not a built-in one."""
         if self.encoder is not None or ":" not in self.name:
             return self
-        return replace(self, encoder=load_encoder(self.name))
+        return replace(self, encoder=as_encoder(self.name))
 
 
 def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
@@ -119,7 +118,7 @@ def configured_encoder(config: Config, channels: int) -> Encoder:
             f"the encoder was passed as an object ({model.encoder.removeprefix(OBJECT)}); pass it again as encoder="
         )
     if ":" in model.encoder:
-        encoder = load_encoder(model.encoder)
+        encoder = as_encoder(model.encoder)
     else:
         encoder = build_encoder(
             model.encoder,
