@@ -4,7 +4,7 @@ import json
 import pytest
 import torch
 
-from gplasc.evaluation.accuracy import accuracy_rows, class_il, task_il
+from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
 from gplasc.evaluation.metrics import summarize
 from gplasc.geometry import region, simplex_etf
@@ -37,14 +37,16 @@ def test_a_hole_in_the_matrix_is_an_error():
         summarize([[1.0, None], [None, 1.0]], [1, 1])
 
 
-def test_task_il_is_never_below_class_il():
+def test_accuracies_are_the_loop_over_samples_and_task_il_is_never_below_class_il():
     generator = torch.Generator().manual_seed(0)
     scores = torch.rand(200, 6, generator=generator)
     y = torch.randint(2, 4, (200,), generator=generator)
-    assert task_il(scores, y, range(2, 4)) >= class_il(scores, y)
-    rows = accuracy_rows([scores], [y], [range(2, 4)])
-    assert rows[0] == [class_il(scores, y)]
-    assert rows[1] == [task_il(scores, y, range(2, 4))]
+    (in_class,), (in_task,) = accuracy_rows([scores], [y], [range(2, 4)])
+    rows = list(zip(scores.tolist(), y.tolist(), strict=True))
+    assert in_class == 100 * sum(row[label] == max(row) for row, label in rows) / 200
+    assert in_task == 100 * sum(row[label] == max(row[2:4]) for row, label in rows) / 200
+    assert in_task >= in_class
+    assert accuracy_rows([scores[:0]], [y[:0]], [range(2, 4)]) == ([0.0], [0.0])
 
 
 def test_geometry_of_a_perfect_arrangement():

@@ -64,8 +64,7 @@ def diagnose(
         "drift": [(m - p).norm(dim=1).mean().item() for m, p in zip(means, learned, strict=True)],
     }
     if vertices is not None:
-        found = vertices[: len(centers)].to(directions)
-        result["vertex_cosine"] = (directions * found).sum(1).tolist()
+        result["vertex_cosine"] = (directions * vertices[: len(centers)].to(directions)).sum(1).tolist()
         result["etf_cosine"] = -1.0 / (len(vertices) - 1) if len(vertices) > 1 else None
     if region is not None:
         result["theory"] = {"radius": region.radius, "center_norm": region.center_norm}

@@ -119,8 +119,8 @@ def task_overlap(
     value, error = torch.eye(count, dtype=torch.float64), torch.zeros(count, count, dtype=torch.float64)
     for i in range(count):
         for j in range(i):
-            found, deviation = _density_overlap(densities[i], densities[j], draws=draws, generator=generator)
-            value[i, j] = value[j, i] = found
-            error[i, j] = error[j, i] = deviation
+            pair = _density_overlap(densities[i], densities[j], draws=draws, generator=generator)
+            value[i, j], error[i, j] = pair
+            value[j, i], error[j, i] = pair
     explained = float(np.nan_to_num(pca.explained_variance_ratio_).sum())
     return TaskOverlap(value, error, explained)
