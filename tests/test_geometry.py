@@ -286,7 +286,7 @@ def test_a_nonnegative_frame_grows_by_one_for_a_long_time():
 def test_frames_without_room_are_an_error():
     with pytest.raises(ValueError, match=r"3 dimensions have room for 3 more orthogonal rows .* not for 4"):
         orthonormal_frame(4, 3)
-    with pytest.raises(ValueError, match="room for 1 more orthogonal rows beside the 3 given, not for 2"):
+    with pytest.raises(ValueError, match="room for 1 more orthogonal rows next to the 3 given, not for 2"):
         orthonormal_frame(5, 3, start=simplex_etf(3, 3))
     with pytest.raises(ValueError, match="3 of 3 dimensions are free, 4 more rows"):
         nonnegative_frame(4, 3)

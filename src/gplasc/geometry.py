@@ -69,9 +69,7 @@ def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None 
     >>> bool(torch.allclose(points @ points.T, torch.full((4, 4), -1 / 3).double().fill_diagonal_(1)))
     True
     """
-    _require_size(num_points, dim)
-    if generator is None:
-        generator = torch.Generator().manual_seed(0)
+    _, generator = _first_rows(None, num_points, dim, generator)
     if num_points == 1:
         return _rotation(dim, 1, generator).T.contiguous()
     if dim >= num_points - 1:
@@ -110,14 +108,13 @@ def orthonormal_frame(
     >>> torch.equal(three[:2], two), bool(torch.allclose(three @ three.T, torch.eye(3).double()))
     (True, True)
     """
-    _require_size(num_points, dim)
-    start, generator = _start_rows(start, num_points, dim, generator)
+    start, generator = _first_rows(start, num_points, dim, generator)
     basis = torch.linalg.svd(start, full_matrices=False)
     basis = basis.Vh[basis.S > 1e-6]
     missing = num_points - len(start)
     if missing > dim - len(basis):
         raise ValueError(
-            f"{dim} dimensions have room for {dim - len(basis)} more orthogonal rows beside the {len(start)} given, "
+            f"{dim} dimensions have room for {dim - len(basis)} more orthogonal rows next to the {len(start)} given, "
             f"not for {missing}: use features of more dimensions."
         )
     gaussian = torch.randn(missing, dim, dtype=torch.float64, generator=generator)
@@ -152,8 +149,7 @@ def nonnegative_frame(
     >>> bool((rows >= 0).all()), bool(torch.allclose(rows @ rows.T, torch.eye(2).double()))
     (True, True)
     """
-    _require_size(num_points, dim)
-    start, generator = _start_rows(start, num_points, dim, generator)
+    start, generator = _first_rows(start, num_points, dim, generator)
     missing = num_points - len(start)
     free = (start == 0).all(dim=0).nonzero().flatten()
     if missing > len(free):
@@ -270,7 +266,7 @@ def class_places(
     vertex = vertex.detach().double().cpu()
     if num_classes == 1:
         return vertex.unsqueeze(0)
-    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    generator = generator or torch.Generator().manual_seed(0)
     simplex = simplex_etf(num_classes, len(vertex) - 1, generator=generator)
     around = orthonormal_frame(len(vertex), len(vertex), start=vertex.unsqueeze(0), generator=generator)[1:]
     return size.center_norm * vertex + size.radius * simplex @ around
@@ -331,28 +327,24 @@ def supcon_lower_bound(
     return rows * (high + math.log1p(math.exp(low - high)))
 
 
-def _require_size(num_points: int, dim: int) -> None:
-    if num_points < 1 or dim < 1:
-        raise ValueError(f"a frame needs at least one point and one dimension, got {num_points} and {dim}.")
-
-
-def _start_rows(
+def _first_rows(
     start: Tensor | None, num_points: int, dim: int, generator: torch.Generator | None
 ) -> tuple[Tensor, torch.Generator]:
-    """Return the given rows (S, dim), or none, as float64 on the CPU, and the generator or the default one."""
+    """Check the size of a frame; return its first rows, (S, dim) float64 on the CPU, and the generator."""
+    if num_points < 1 or dim < 1:
+        raise ValueError(f"a frame needs at least one point and one dimension, got {num_points} and {dim}.")
     start = torch.zeros(0, dim) if start is None else start.detach().cpu()
     if start.ndim != 2 or start.shape[1] != dim or len(start) > num_points:
         raise ValueError(f"start must have shape (S, {dim}), S <= {num_points}, got {tuple(start.shape)}.")
-    return start.double(), torch.Generator().manual_seed(0) if generator is None else generator
+    return start.double(), generator or torch.Generator().manual_seed(0)
 
 
 def _rotation(dim: int, columns: int, generator: torch.Generator) -> Tensor:
     """Uniformly random orthonormal columns: (dim, columns) float64."""
-    gaussian = torch.randn(dim, columns, dtype=torch.float64, generator=generator)
-    q: Tensor
-    q, r = torch.linalg.qr(gaussian)
+    q, r = torch.linalg.qr(torch.randn(dim, columns, dtype=torch.float64, generator=generator))
     # The signs of R make the distribution uniform; without them QR prefers some orientations.
-    return q * torch.where(r.diagonal() < 0, -1.0, 1.0)
+    signed: Tensor = q * torch.where(r.diagonal() < 0, -1.0, 1.0)
+    return signed
 
 
 def _simplex_coordinates(num_points: int) -> Tensor:
