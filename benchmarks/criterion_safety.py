@@ -79,41 +79,30 @@ def build_encoder(channels: int, size: int, *, signed: bool, norm: bool) -> nn.S
 
 
 def train(
-    tasks: Tasks,
-    criterion: GPLASC | None,
-    seed: int,
-    *,
-    signed: bool,
-    norm: bool,
-    optimizer: str,
-    epochs: int,
-    lr: float | None = None,
-    scale: float = 1.0,
+    tasks: Tasks, criterion: GPLASC | None, seed: int, given: argparse.Namespace, *, signed: bool, norm: bool
 ) -> tuple[float, float]:
     """Learn all tasks; return the final accuracy in percent and the share of features that are always 0."""
     torch.manual_seed(seed)
     _, channels, size, _ = tasks[0][0].shape
     encoder = build_encoder(channels, size, signed=signed, norm=norm)
     with torch.no_grad():
-        next(layer for layer in reversed(encoder) if isinstance(layer, nn.Conv2d)).weight.mul_(scale)
+        next(layer for layer in reversed(encoder) if isinstance(layer, nn.Conv2d)).weight.mul_(given.scale)
     head = nn.Linear(FEATURES, 1 + max(int(y.max()) for _, y, _, _ in tasks))
     parameters = [*encoder.parameters(), *head.parameters()]
     update: torch.optim.Optimizer = (
-        torch.optim.Adam(parameters, lr or 1e-3)
-        if optimizer == "adam"
-        else torch.optim.SGD(parameters, lr or 0.05, momentum=0.9)
+        torch.optim.Adam(parameters, given.lr or 1e-3)
+        if given.optimizer == "adam"
+        else torch.optim.SGD(parameters, given.lr or 0.05, momentum=0.9)
     )
     memory_x, memory_y = tasks[0][0][:0], tasks[0][1][:0]
     previous: nn.Sequential | None = None
     for task, (images, labels, _, _) in enumerate(tasks):
         encoder.train()
-        for _ in range(epochs):
+        for _ in range(given.epochs):
             for index in torch.randperm(len(labels)).split(BATCH):
                 drawn = torch.randperm(len(memory_y))[:BATCH]
-                x, y = (
-                    torch.cat([images[index], memory_x[drawn]]),
-                    torch.cat([labels[index], memory_y[drawn]]),
-                )
+                x = torch.cat([images[index], memory_x[drawn]])
+                y = torch.cat([labels[index], memory_y[drawn]])
                 features, new = encoder(x), len(index)
                 loss = F.cross_entropy(head(features), y)
                 if criterion is not None:
@@ -180,12 +169,9 @@ def main() -> None:
                             tasks,
                             criterion,
                             seed,
+                            arguments,
                             signed=features == "signed",
                             norm=encoder == "norm",
-                            optimizer=arguments.optimizer,
-                            epochs=arguments.epochs,
-                            lr=arguments.lr,
-                            scale=arguments.scale,
                         )
                     dead.append(zero)
                     warned += any("collapsed" in str(warning.message) for warning in caught)

@@ -32,16 +32,6 @@ ENCODERS = (
     "10:16:cifar",
     "18:8:cifar",
 )
-SPELLED = re.compile(r"(10|18):([1-9]\d*):(cifar|fast)")
-
-
-def spelled(text: str) -> str:
-    """Return the name of an encoder, if it is one."""
-    if SPELLED.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no encoder; write 10 or 18:WIDTH:cifar or fast, such as 10:16:fast"
-        )
-    return text
 
 
 def measure(
@@ -90,8 +80,10 @@ def main() -> None:
     )
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--seconds", type=float, default=90.0)
-    parser.add_argument("--encoders", nargs="+", type=spelled, default=ENCODERS)
+    parser.add_argument("--encoders", nargs="+", default=ENCODERS)
     given = parser.parse_args()
+    if wrong := [text for text in given.encoders if not re.fullmatch(r"(10|18):[1-9]\d*:(cifar|fast)", text)]:
+        parser.error(f"{wrong[0]!r} is no encoder; write 10 or 18:WIDTH:cifar or fast, such as 10:16:fast")
     torch.set_num_threads(1)
     for text in given.encoders:
         found = measure(text, seconds=given.seconds, data_dir=given.data_dir)

@@ -7,13 +7,14 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 from benchmarks.speed.checkpointing import measure_checkpoints
 from benchmarks.speed.evaluation import measure_evaluation
-from benchmarks.speed.figure import Figure, Measured, got_worse, names_of, read_measured, write_measured
+from benchmarks.speed.figure import Figure, Measured, got_worse, read_measured, write_measured
 from benchmarks.speed.growth import measure_growth
 from benchmarks.speed.memory import measure_memory
 from benchmarks.speed.plain_loop import measure_loop
@@ -43,21 +44,7 @@ STORED = Path(__file__).parent / "figures.json"
 def bench(
     names: Sequence[str], out: Path, *, quick: bool, against: Path = STORED, store: bool = False
 ) -> int:
-    """Measure some items, or all.
-
-    Args:
-        names: Items; none: all of them.
-        out: Folder for ``bench.json``.
-        quick: Whether to measure something tiny, which shows that everything works and nothing else.
-        against: File of figures to compare with.
-        store: Whether to write the figures into that file; those of other items stay.
-
-    Returns:
-        0, or 1 if a figure misses its bar that did not miss it before.
-
-    Raises:
-        UserError: If there is no such item.
-    """
+    """Measure some items, or all; return 1 if a figure misses its bar that did not miss it before, else 0."""
     if unknown := [name for name in names if name not in _MEASUREMENTS]:
         raise UserError(f"there is no item {unknown[0]!r}; choose from {', '.join(_MEASUREMENTS)}")
     if quick and store:
@@ -76,27 +63,21 @@ def bench(
     print(f"written: {', '.join(map(str, written))}")
     worse = [] if quick else got_worse(before, now)
     if worse:
-        print(f"worse than the bar, and not in {against}: {names_of(worse)}")
+        names = ", ".join(f"{figure.item}: {figure.name}" for figure in worse)
+        print(f"worse than the bar, and not in {against}: {names}")
     return 1 if worse else 0
 
 
 def figures_table(now: Measured, before: Measured | None = None) -> Table:
     """Return a row for every figure: value, bar, verdict, and the stored value if stored figures are given."""
     rows: list[list[Any]] = []
-    breaks = []
-    for number, figure in enumerate(now.figures):
-        if number and figure.item != now.figures[number - 1].item:
-            breaks.append(number)
+    for figure in now.figures:
         bar = "" if figure.bar is None else f"at {figure.at} {figure.bar:g}"
-        verdict = (
-            Marked("", "")
-            if figure.bar is None
-            else Marked("met", "better")
-            if figure.within
-            else Marked("missed", "worse")
-        )
+        verdict = Marked("met", "better") if figure.within else Marked("missed", "worse")
         old = [] if before is None else [_shown(before.find(figure))]
-        rows.append([figure.item, figure.name, _shown(figure), bar, verdict, *old])
+        known = Marked("", "") if figure.bar is None else verdict
+        rows.append([figure.item, figure.name, _shown(figure), bar, known, *old])
+    breaks = [row for row, (above, own) in enumerate(pairwise(now.figures), 1) if above.item != own.item]
     columns: list[Column | str] = [
         Column("item", "left"),
         Column("measured", "left"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,16 +15,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Figure:
-    """One number and what it must not be worse than.
-
-    Args:
-        item: The group of measurements it belongs to, such as ``"overhead"``.
-        name: What was measured; unique within the item.
-        value: The number.
-        bar: The limit; None if the number is only reported.
-        at: Whether the value must be at most or at least the bar.
-        unit: The unit of value and bar; "" for a ratio.
-    """
+    """One number and the bar that it must not be worse than; a number without bar is only reported."""
 
     item: str
     name: str
@@ -40,37 +30,20 @@ class Figure:
         return self.item, self.name
 
     @property
-    def limit_used(self) -> float | None:
-        """How much of the bar is used: at most 1 if the figure is within it. None without bar.
+    def within(self) -> bool:
+        """Whether the figure is within its bar.
 
-        >>> Figure("teacher", "a", 0.2, 0.25).limit_used, Figure("loop", "b", 2.0, 1.8, "least").limit_used
-        (0.8, 0.9)
+        >>> Figure("teacher", "a", 0.2, 0.25).within, Figure("loop", "b", 1.7, 1.8, "least").within
+        (True, False)
         """
         if self.bar is None:
-            return None
-        if self.at == "most":
-            return self.value / self.bar
-        return self.bar / self.value if self.value > 0 else float("inf")
-
-    @property
-    def within(self) -> bool:
-        """Whether the figure is within its bar; one without bar always is."""
-        used = self.limit_used
-        return used is None or used <= 1.0
+            return True
+        return self.value <= self.bar if self.at == "most" else self.value >= self.bar
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Values over the number of tasks, classes or buffer rows.
-
-    Args:
-        chart: The title of the chart that the curve is drawn in.
-        name: What is drawn.
-        x_label: What the places are.
-        y_label: What the values are.
-        x: Places.
-        y: Values.
-    """
+    """Values over the number of tasks of a stream; curves of one chart are drawn together."""
 
     chart: str
     name: str
@@ -125,20 +98,14 @@ def read_measured(path: Path) -> Measured:
     if not path.exists():
         return Measured()
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        figures = [Figure(**_without(entry, "within")) for entry in found["figures"]]
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        figures = [
+            Figure(**{key: value for key, value in entry.items() if key != "within"})
+            for entry in stored["figures"]
+        ]
         curves = [
-            Curve(**{**entry, "x": tuple(entry["x"]), "y": tuple(entry["y"])}) for entry in found["curves"]
+            Curve(**{**entry, "x": tuple(entry["x"]), "y": tuple(entry["y"])}) for entry in stored["curves"]
         ]
     except (OSError, ValueError, KeyError, TypeError):
         raise UserError(f"{path} is not a file of figures; give one that `make bench` wrote") from None
     return Measured(figures, curves)
-
-
-def _without(entry: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != name}
-
-
-def names_of(figures: Sequence[Figure]) -> str:
-    """Return the names of figures, for a sentence."""
-    return ", ".join(f"{figure.item}: {figure.name}" for figure in figures)

@@ -6,7 +6,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.speed.clock import alternate, ratio
@@ -36,14 +35,6 @@ def measure_growth(quick: bool) -> Measured:
     return found + Measured(_steps(quick))
 
 
-@dataclass
-class _Stream:
-    """What one run of some tasks took."""
-
-    clock: _TaskClock
-    record_bytes: int
-
-
 class _TaskClock(Callback):
     """Notes processor time by phase, resident memory and the size of the checkpoint after every task."""
 
@@ -51,6 +42,7 @@ class _TaskClock(Callback):
         self.seconds: dict[str, list[float]] = {phase: [] for phase in _PHASES}
         self.resident: list[int] = []
         self.checkpoint: list[int] = []
+        self.record_bytes = 0
         self._folder = folder
         self._end = self._begin = self._trained = self._evaluation = time.process_time()
 
@@ -77,7 +69,7 @@ class _TaskClock(Callback):
         self._end = now
 
 
-def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _Stream:
+def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _TaskClock:
     settings = {
         "model.encoder": "small",
         "model.width": 8,
@@ -97,14 +89,15 @@ def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _Stream:
         result = execute(
             resolved, Workspace(Path(name), device="cpu"), callbacks=[clock], display=display(quiet=True)
         )
-        return _Stream(clock, (result.folder / RECORD).stat().st_size)
+        clock.record_bytes = (result.folder / RECORD).stat().st_size
+        return clock
 
 
 def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Measured:
     title = "+".join((method, *plugins))
     runs = {tasks: _learn(method, plugins, tasks) for tasks in lengths}
     most, half = lengths[-1], lengths[-2]
-    clock = runs[most].clock
+    clock = runs[most]
     early = range(most // 20, most // 5 + 1)  # tasks 10 to 40 of 200
     late = range(most - len(early), most)
 
@@ -146,7 +139,7 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
             f"{title}: {phase}",
             "processor seconds",
             runs,
-            [statistics.median(run.clock.seconds[phase]) for run in runs.values()],
+            [statistics.median(run.seconds[phase]) for run in runs.values()],
         )
         for phase in _PHASES
     ]

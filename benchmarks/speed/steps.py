@@ -54,10 +54,8 @@ def measure_overhead(quick: bool) -> list[Figure]:
     for size in step_sizes(quick):
         bar = 1.02 if size.width == FULL_WIDTH else 1.05
         for method in ("co2l", "cclis"):
-            base, plus = (
-                learner_in_second_task(method, (), size),
-                learner_in_second_task(method, ("gplasc",), size),
-            )
+            base = learner_in_second_task(method, (), size)
+            plus = learner_in_second_task(method, ("gplasc",), size)
             times = alternate({"base": stepper(base), "plus": stepper(plus)}, size.rounds)
             name = f"{method}+gplasc / {method}, width {size.width}"
             found.append(Figure("overhead", name, ratio(times, "plus", "base"), bar))
@@ -149,10 +147,8 @@ class _StepClock(Callback):
         now = time.process_time()
         if self._views is None:
             self._views = learner.method.parts(_a_batch(learner), learner.ctx)["batch"].x
-        rows = 2 * len(
-            learner.position.order[learner.position.step - 1]
-        )  # the last batch of an epoch is small
-        x = self._views[:rows]
+        # The last batch of an epoch is small.
+        x = self._views[: 2 * len(learner.position.order[learner.position.step - 1])]
         bare = seconds(lambda: bare_pass(learner, x))
         if self._since is not None:  # else the step began before the clock
             self.whole.append(now - self._since)
@@ -188,15 +184,9 @@ def learner_in_second_task(
     buffer: int | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Learner:
-    """Return a learner with a previous model and a memory that is as full as the first task makes it.
+    """Return a learner with a previous model and a memory that is as full as the first of its two tasks makes it.
 
-    Args:
-        method: Name of a method.
-        plugins: Names of plug-ins.
-        size: Width, images of a batch and of a class.
-        classes: Classes of each of the two tasks.
-        buffer: Rows of the memory; default: an eighth of a batch.
-        settings: Further settings.
+    There are so many classes in each task; the default of `buffer`, the rows of the memory, is an eighth of a batch.
     """
     learner = _new_learner(method, plugins, size, (), classes=classes, buffer=buffer, settings=settings)
     stream = open_stream(learner.config.stream)
