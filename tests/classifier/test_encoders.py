@@ -13,7 +13,7 @@ from gplasc import ContinualClassifier, ForeignEncoder
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.models import as_encoder
-from gplasc.runs.encoder import choose_encoder
+from gplasc.runs.encoder import choose_encoder, image_format
 from gplasc.runs.features import FeatureExtractor, feature_stream
 from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
@@ -177,10 +177,10 @@ def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
     encoder = as_encoder(f"{file}:backbone")
     config = RunRequest(STREAM, "ncm", settings={"model.encoder_lr": 0}).resolve().config
 
-    def extractor():
-        return FeatureExtractor(
-            encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, views=2
-        )
+    seen = image_format(stream.image_shape, stream.mean, stream.std, encoder)
+
+    def extractor(views=2):
+        return FeatureExtractor(encoder, config, seen, views=views)
 
     found = feature_stream(stream, extractor(), tmp_path)
     for task, images in zip(found, stream, strict=True):
@@ -195,11 +195,8 @@ def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
     counted.with_views = counted.plain = None  # a second computation would fail
     again = feature_stream(stream, counted, tmp_path)
     assert torch.equal(again[1].train.x, found[1].train.x)
-    other = FeatureExtractor(
-        encoder, config, shape=stream.image_shape, mean=stream.mean, std=stream.std, views=1
-    )
     with pytest.raises(UserError, match="another encoder or stream"):
-        feature_stream(stream, other, tmp_path)
+        feature_stream(stream, extractor(views=1), tmp_path)
 
 
 def test_the_command_writes_a_feature_stream(file, tmp_path, capsys):

@@ -322,10 +322,10 @@ def test_evaluation_may_use_a_validation_split(tiny, tmp_path):
 
 
 def test_dry_run_writes_nothing(tiny, tmp_path, monkeypatch):
-    from gplasc.runs.cost import estimate_cost
+    from gplasc.runs.cost import measure_cost
 
     monkeypatch.chdir(tmp_path)
-    text = estimate_cost(tiny("cclis", ("gplasc",)), device="cpu")
+    text = str(measure_cost(tiny("cclis", ("gplasc",)), device="cpu"))
     for word in ("steps", "parameters", "memory", "disk", "time"):
         assert f"\n{word}" in text
     assert not list(tmp_path.iterdir())

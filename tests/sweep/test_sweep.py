@@ -19,7 +19,7 @@ from gplasc._io.display import Lines, Live, Moment, Quiet
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
-from gplasc.runs.workspace import Workspace, held
+from gplasc.runs.workspace import RunFolder, Workspace
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute, unique
 from gplasc.study.grid import check_seeds, grid_points, parse_axes
@@ -155,7 +155,7 @@ def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
     for folder in checkpoints(tmp_path):
         while True:
             try:
-                with held(folder):
+                with RunFolder(folder).held():
                     pass
                 break
             except UserError:  # the run is still alive
@@ -403,9 +403,9 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     elsewhere = execute(cells[0].spec, Workspace(tmp_path / "other", device="cpu"), display=Quiet())
     stream = io.StringIO()
     with ExitStack() as holds:
-        holds.enter_context(held(tmp_path / cells[0].run_id))
+        holds.enter_context(RunFolder(tmp_path / cells[0].run_id).held())
         letting_go = holds.enter_context(ExitStack())
-        letting_go.enter_context(held(tmp_path / cells[1].run_id))
+        letting_go.enter_context(RunFolder(tmp_path / cells[1].run_id).held())
 
         class Watching(Lines):
             def ended(self, cell, state, text):

@@ -21,7 +21,7 @@ from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
-from gplasc.runs.build import assemble
+from gplasc.runs.build import Expected, build_learner
 from gplasc.runs.encoder import configured_encoder, image_format
 from gplasc.runs.features import FeatureExtractor
 from gplasc.settings.types import Config
@@ -102,24 +102,10 @@ class ClassifierModel:
         self.images = image_format(shape, mean, std, encoder)
         learned = self.images
         if config.model.encoder_lr == 0:
-            self._extractor = FeatureExtractor(
-                encoder,
-                config,
-                shape=shape,
-                mean=mean,
-                std=std,
-                views=config.model.feature_views if find_method(config.method).trains else 0,
-                device=device,
-            )
+            views = config.model.feature_views if find_method(config.method).trains else 0
+            self._extractor = FeatureExtractor(encoder, config, self.images, views=views, device=device)
             learned = ImageFormat(self._extractor.feature_shape, (), (), features=True)
-        self.learner = assemble(
-            config,
-            learned,
-            encoder=None if self._extractor else encoder,
-            device=device,
-            expected_tasks=None,
-            num_classes=num_classes,
-        )
+        self.learner = build_learner(config, Expected(learned, num_classes), encoder=encoder, device=device)
 
     @property
     def num_held_out(self) -> int:

@@ -103,9 +103,9 @@ def run_command(
         options = replace(options, set=(*options.set, "data.skip_corrupt=true"))
     resolved = options.resolve()
     if dry_run:
-        from gplasc.runs.cost import estimate_cost
+        from gplasc.runs.cost import measure_cost
 
-        print(estimate_cost(resolved, data_dir=place.data_dir, device=place.device))
+        print(measure_cost(resolved, data_dir=place.data_dir, device=place.device))
         return 0
     from gplasc._io.display import display
     from gplasc.learning.devices import check_device

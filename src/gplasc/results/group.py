@@ -115,7 +115,7 @@ class Group:
 
     def matrix(self, scenario: str) -> list[list[float | None]]:
         """Return the accuracy matrix averaged over the records; None where no record has a value."""
-        return mean_matrix([record["matrix"][scenario] for record in self.records])
+        return mean_matrix([record.matrix[scenario] for record in self.records])
 
     def geometry(self, after: int, name: str) -> list[Any]:
         """Return the value `name` of each record's geometry after task number `after`, counted from 0."""

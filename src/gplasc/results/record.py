@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.evaluation.metrics import summarize
+from gplasc.evaluation.metrics import SCENARIOS, summarize
 from gplasc.settings.parse import flatten
 
 RECORD = "record.json"
@@ -56,11 +56,6 @@ class _Stream(_Part):
     notes: list[str] = []
 
 
-class _Matrices(_Part):
-    class_il: _Matrix
-    task_il: _Matrix
-
-
 class _Geometry(_Part):
     """The geometry after one task; ``center_cosines`` is square."""
 
@@ -89,7 +84,7 @@ class Record(_Part):
     title: str
     settings: _Settings
     stream: _Stream
-    matrix: _Matrices
+    matrix: dict[str, _Matrix]
     geometry: list[_Geometry]
     timings: list[dict[str, float]]
     sources: dict[str, str] = {}
@@ -106,7 +101,9 @@ class Record(_Part):
     @model_validator(mode="after")
     def _sizes_agree(self) -> Record:
         tasks = len(self.stream.test_samples)
-        for rows in (self.matrix.class_il, self.matrix.task_il):
+        if not {*SCENARIOS} <= {*self.matrix}:
+            raise ValueError(f"there must be a matrix of {' and of '.join(SCENARIOS)}")
+        for rows in self.matrix.values():
             lower = [value for number, row in enumerate(rows) for value in row[: number + 1]]
             if len(rows) != tasks or any(len(row) != tasks for row in rows) or None in lower:
                 raise ValueError(f"the matrices must have {tasks} rows and columns")
@@ -184,7 +181,7 @@ class Record(_Part):
     def metrics(self) -> dict[str, dict[str, float]]:
         """Every metric by scenario and name."""
         samples = self.stream.test_samples
-        return {name: summarize(matrix, samples) for name, matrix in self["matrix"].items()}
+        return {name: summarize(matrix, samples) for name, matrix in self.matrix.items()}
 
     def metric(self, name: str = "final_accuracy", scenario: str = "class_il") -> float:
         """Return one metric, class-incremental by default.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -25,9 +26,18 @@ from gplasc.settings.types import Config
 from gplasc.streams import Stream
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What a learner prepares for; its heads grow when more classes arrive."""
+
+    images: ImageFormat
+    classes: int
+    tasks: int | None = None
+
+
 def build_learner(
     config: Config,
-    stream: Stream,
+    expected: Stream | Expected,
     *,
     encoder: Encoder | None = None,
     device: str = "cpu",
@@ -40,62 +50,24 @@ def build_learner(
 
     Args:
         config: The complete settings.
-        stream: Where image format, number of tasks and number of classes come from.
-        encoder: The encoder; default: the one that the settings name.
+        expected: What will be learned: images or features, how many classes, how many tasks.
+        encoder: The encoder of images; default: the one that the settings name.
         device: Where to compute.
         processes: The processes that compute the run together; default: this one alone.
         compiled: Whether the encoder is compiled.
-        announced: Whether the learner knows the number of tasks and classes beforehand. If not, it prepares for the
-            classes of the first task, and heads grow when others arrive.
-        callbacks: See `gplasc.Callback`.
-    """
-    if stream.features:
-        images = ImageFormat(stream.image_shape, (), (), features=True)
-    else:
-        encoder = encoder or configured_encoder(config, stream.image_shape[0])
-        images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
-    return assemble(
-        config,
-        images,
-        encoder=encoder,
-        device=device,
-        expected_tasks=len(stream) if announced else None,
-        num_classes=stream.num_classes if announced else stream.classes_per_task[0],
-        processes=processes,
-        compiled=compiled,
-        callbacks=callbacks,
-    )
-
-
-def assemble(
-    config: Config,
-    images: ImageFormat,
-    *,
-    encoder: Encoder | None,
-    device: str,
-    expected_tasks: int | None,
-    num_classes: int,
-    processes: Processes | None = None,
-    compiled: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> Learner:
-    """Build a learner of images, or of features, in a given format.
-
-    Args:
-        config: The complete settings.
-        images: The format of what is learned.
-        encoder: The encoder of images; None if features are learned.
-        device: Where to compute.
-        expected_tasks: The number of tasks, if it is known.
-        num_classes: For how many classes the heads have outputs at first.
-        processes: The processes that compute the run together; default: this one alone.
-        compiled: Whether the encoder is compiled.
+        announced: Whether the learner knows the tasks and classes of the stream beforehand. If not, it prepares for the
+            classes of the first task.
         callbacks: See `gplasc.Callback`.
     """
     method: Method[Any] = _component(find_method(config.method), config, 0)
     plugins: list[Plugin[Any]] = [
-        _component(find_plugin(name), config, 1 + number) for number, name in enumerate(config.plugins)
+        _component(find_plugin(name), config, number) for number, name in enumerate(config.plugins, 1)
     ]
+    if isinstance(expected, Stream):
+        if encoder is None and not expected.features:
+            encoder = configured_encoder(config, expected.image_shape[0])
+        expected = _expect(expected, encoder, announced)
+    images = expected.images
     if images.features:
         dim, generator = images.shape[-1], Generators(config.seed)["weights.encoder"]
         encoder = FeatureAdapter(dim, generator=generator) if method.trains else FixedFeatures(dim)
@@ -104,16 +76,26 @@ def assemble(
     return Learner(
         method,
         plugins,
-        _build_network(config, encoder, heads, num_classes),
+        _build_network(config, encoder, heads, expected.classes),
         settings=config,
         images=images,
         device=device,
-        expected_tasks=expected_tasks,
-        num_classes=num_classes,
+        expected_tasks=expected.tasks,
+        num_classes=expected.classes,
         callbacks=callbacks,
         processes=processes,
         compiled=compiled,
     )
+
+
+def _expect(stream: Stream, encoder: Encoder | None, announced: bool) -> Expected:
+    if encoder is None or stream.features:
+        images = ImageFormat(stream.image_shape, (), (), features=True)
+    else:
+        images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
+    if announced:
+        return Expected(images, stream.num_classes, len(stream))
+    return Expected(images, stream.classes_per_task[0])
 
 
 def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:

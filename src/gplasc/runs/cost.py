@@ -18,7 +18,7 @@ from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_learned_stream
+from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunSpec
 from gplasc.streams import Stream
 
@@ -39,11 +39,6 @@ class Cost:
         return "\n".join(f"{name:<11}{text}" for name, text in self.details.items())
 
 
-def estimate_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: str | None = None) -> str:
-    """Say for people what a run would cost, see `measure_cost`."""
-    return str(measure_cost(spec, data_dir=data_dir, device=device))
-
-
 def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: str | None = None) -> Cost:
     """Take a few steps of the first two tasks and extrapolate; nothing is written.
 
@@ -53,7 +48,7 @@ def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: s
     """
     config = spec.config
     device = check_device(device)
-    stream, encoder = open_learned_stream(spec, data_dir, device=device)
+    stream, encoder = open_inputs(spec, data_dir, device=device)
     learner = build_learner(config, stream, encoder=encoder, device=device)
     ctx = learner.ctx
     tasks = list(range(len(stream)))

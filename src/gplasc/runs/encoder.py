@@ -33,21 +33,21 @@ class EncoderChoice:
     """An encoder by its name in the settings; the module itself if it was passed as an object."""
 
     name: str
-    encoder: Encoder | None
     identity: str
     """Digest of the source, and of the weights of an object; empty for a built-in encoder."""
+    encoder: Encoder | None = None
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that follow: the name, and encoder_lr 0 for an object without trainable parameters."""
-        found: dict[str, Any] = {"model.encoder": self.name}
+        chosen: dict[str, Any] = {"model.encoder": self.name}
         if (
             self.name.startswith(OBJECT)
-            and self.encoder is not None
+            and self.encoder
             and not {"encoder_lr", "model.encoder_lr"} & set(given)
         ):
             trainable = any(parameter.requires_grad for parameter in self.encoder.parameters())
-            found["model.encoder_lr"] = 1.0 if trainable else 0.0
-        return found
+            chosen["model.encoder_lr"] = 1.0 if trainable else 0.0
+        return chosen
 
     def built(self) -> EncoderChoice:
         """Return the same choice with the encoder, if it is not a built-in one."""
@@ -66,7 +66,7 @@ def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
         UserError: If there is no such encoder, or it cannot be used as one.
     """
     if isinstance(value, str):
-        return EncoderChoice(value, None, encoder_identity(value))
+        return EncoderChoice(value, _identify(value))
     encoder = as_encoder(copy.deepcopy(value) if isinstance(value, nn.Module) else value)
     inner = encoder.module if isinstance(encoder, ForeignEncoder) else encoder
     title = type(inner).__name__
@@ -74,17 +74,15 @@ def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
         source = inspect.getsource(type(inner))
     except (OSError, TypeError):  # defined in an interactive session
         source = title
-    facts = f"{source}{encoder.image_size}{_normalization(encoder)}"
+    facts = f"{source}{encoder.image_size}"
+    if isinstance(encoder, ForeignEncoder):
+        facts += f"{encoder.mean.flatten().tolist()}{encoder.std.flatten().tolist()}"
     facts_digest, weights = hashlib.sha256(facts.encode()).hexdigest(), digest(encoder.state_dict())
-    return EncoderChoice(f"{OBJECT}{title}", encoder, f"{weights[:32]}{facts_digest[:32]}")
+    return EncoderChoice(f"{OBJECT}{title}", f"{weights[:32]}{facts_digest[:32]}", encoder)
 
 
-def encoder_identity(name: str) -> str:
-    """Return the digest of the source of an encoder by name; empty for a built-in one and for an object.
-
-    Raises:
-        UserError: If there is no such encoder.
-    """
+def _identify(name: str) -> str:
+    """Return the digest of the source of an encoder by name; empty for a built-in one and for an object."""
     if name.startswith(OBJECT) or name in ENCODERS:
         return ""
     if ":" in name:
@@ -95,19 +93,12 @@ def encoder_identity(name: str) -> str:
     )
 
 
-def image_format(
-    shape: tuple[int, int, int], mean: tuple[float, ...], std: tuple[float, ...], encoder: Encoder
-) -> ImageFormat:
-    """Return the format of images for an encoder: one that normalizes itself gets images scaled to 0..1."""
-    if isinstance(encoder, ForeignEncoder):
-        encoder.check_size(shape[-1])
-    if encoder.normalizes:
-        return ImageFormat(shape, (0.0,) * shape[0], (1.0,) * shape[0])
-    return ImageFormat(shape, mean, std)
-
-
-def configured_encoder(config: Config, channels: int) -> Encoder:
+def configured_encoder(config: Config, channels: int = 3) -> Encoder:
     """Build the encoder that the settings name, frozen if they say so.
+
+    Args:
+        config: The settings.
+        channels: Channels of the images, on which a built-in encoder depends.
 
     Raises:
         UserError: If it was passed as an object and cannot be built again.
@@ -133,15 +124,12 @@ def configured_encoder(config: Config, channels: int) -> Encoder:
     return encoder
 
 
-def own_encoder(config: Config) -> Encoder | None:
-    """Build the encoder that the settings name by file or package; None for a built-in one.
-
-    A built-in encoder depends on the channels of the images; one of the user's own may decide their size.
-    """
-    return configured_encoder(config, 3) if ":" in config.model.encoder else None
-
-
-def _normalization(encoder: Encoder) -> str:
-    if not isinstance(encoder, ForeignEncoder):
-        return ""
-    return f"{encoder.mean.flatten().tolist()}{encoder.std.flatten().tolist()}"
+def image_format(
+    shape: tuple[int, int, int], mean: tuple[float, ...], std: tuple[float, ...], encoder: Encoder
+) -> ImageFormat:
+    """Return the format of images for an encoder: one that normalizes itself gets images scaled to 0..1."""
+    if isinstance(encoder, ForeignEncoder):
+        encoder.check_size(shape[-1])
+    if encoder.normalizes:
+        return ImageFormat(shape, (0.0,) * shape[0], (1.0,) * shape[0])
+    return ImageFormat(shape, mean, std)

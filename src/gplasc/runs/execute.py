@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-import platform
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
 from torch import Tensor
 
 import gplasc
 from gplasc._io.display import Display
-from gplasc._io.files import remove_leftovers, write_atomic
+from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import (
@@ -31,17 +23,16 @@ from gplasc.learning.callbacks import (
     TermLog,
 )
 from gplasc.learning.devices import check_device
-from gplasc.learning.digest import digest
 from gplasc.learning.distributed import Processes
-from gplasc.learning.learner import evaluation_samples
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
 from gplasc.models import Encoder
-from gplasc.results.record import FORMAT, Record, read_record, write_record
+from gplasc.results.record import Record, read_record, write_record
+from gplasc.runs._describe import describe
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_learned_stream
+from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunSpec
-from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, Workspace, begin, discard, held, tidy
+from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
 
@@ -82,76 +73,93 @@ def execute(
 
     Of several processes the first one calls this function, and the others call `follow`.
     """
-    device = check_device(workspace.device)
     processes = processes or Processes()
     spec = spec.identified(workspace.data_dir, stream=stream)
-    config = spec.config
-    folder = workspace.out / config.run_id
+    folder = RunFolder(workspace.out / spec.run_id)
     try:
-        if not restart and (record := read_record(folder)) is not None:
-            display.say(f"{config.title} on {config.stream}: complete already, see {folder}")
-            tidy(folder)
-            processes.from_first(None)
-            return Result(record, folder)
-        with held(folder):
-            remove_leftovers(folder)
-            if restart:
-                discard(folder)
-            if (record := read_record(folder)) is not None:  # another process has just finished it
-                processes.from_first(None)
-                return Result(record, folder)
-            for note in begin(folder, config, note_unfinished=workspace.note_unfinished):
-                display.say(note)
-            stream, encoder = open_learned_stream(
-                spec,
-                workspace.data_dir,
-                stream=stream,
-                encoder=encoder,
-                device=device,
-                display=display,
-            )
-            for note in stream.notes:
-                display.say(note)
-            log = TermLog(folder / TERMS)
-            checkpoint = Checkpoint(
-                folder,
-                every=workspace.save_every,
-                every_steps=workspace.save_steps,
-                identity=_code(config),
-                on_saved=workspace.on_saved,
-            )
-            signals = StopSignals(checkpoint.save)
-            learner = build_learner(
-                config,
-                stream,
-                encoder=encoder,
-                device=device,
-                processes=processes,
-                compiled=workspace.compiled,
-                callbacks=[
-                    FiniteCheck(),
-                    log,
-                    ProgressDisplay(display, tasks=len(stream), total_steps=_total_steps(config, stream)),
-                    *([TensorBoard(folder)] if workspace.tensorboard else []),
-                    *callbacks,
-                    checkpoint,
-                    signals,
-                ],
-            )
-            _resume(learner, folder, display)
-            if missing := log.resume(learner.position.total_steps):
-                display.say(f"{folder / TERMS} lacks {missing} of the steps before the checkpoint")
-            with signals.installed():
-                if processes.size > 1:
-                    processes.from_first((config, learner.state_dict()))
-                learner.learn(stream)
-            record = _describe(spec, learner, stream)
-            _save(folder, learner, keep_memory=workspace.keep_memory)
-            write_record(folder, record)
-            checkpoints.delete_all(folder)
-            return Result(record, folder)
+        record = None if restart else read_record(folder.path)
+        if record is not None:
+            display.say(f"{spec.title} on {spec.config.stream}: complete already, see {folder.path}")
+            folder.tidy()
+        else:
+            with folder.held():
+                if restart:
+                    folder.discard()
+                record = read_record(folder.path)  # another process may just have finished it
+                if record is None:
+                    record = _compute(
+                        spec,
+                        workspace,
+                        folder,
+                        inputs=(stream, encoder),
+                        callbacks=callbacks,
+                        display=display,
+                        processes=processes,
+                    )
+                    return Result(record, folder.path)
+        processes.from_first(None)
+        return Result(record, folder.path)
     finally:
         display.close()
+
+
+def _compute(
+    spec: RunSpec,
+    workspace: Workspace,
+    folder: RunFolder,
+    *,
+    inputs: tuple[Stream | None, Encoder | None],
+    callbacks: Sequence[Callback],
+    display: Display,
+    processes: Processes,
+) -> Record:
+    """Learn what is left of the run and write its files."""
+    config, device = spec.config, check_device(workspace.device)
+    for note in folder.begin(config, note_unfinished=workspace.note_unfinished):
+        display.say(note)
+    stream, encoder = open_inputs(
+        spec, workspace.data_dir, stream=inputs[0], encoder=inputs[1], device=device, display=display
+    )
+    for note in stream.notes:
+        display.say(note)
+    log = TermLog(folder.path / TERMS)
+    checkpoint = Checkpoint(
+        folder.path,
+        every=workspace.save_every,
+        every_steps=workspace.save_steps,
+        identity=_code(config),
+        on_saved=workspace.on_saved,
+    )
+    signals = StopSignals(checkpoint.save)
+    learner = build_learner(
+        config,
+        stream,
+        encoder=encoder,
+        device=device,
+        processes=processes,
+        compiled=workspace.compiled,
+        callbacks=[
+            FiniteCheck(),
+            log,
+            ProgressDisplay(display, tasks=len(stream), total_steps=_total_steps(config, stream)),
+            *([TensorBoard(folder.path)] if workspace.tensorboard else []),
+            *callbacks,
+            checkpoint,
+            signals,
+        ],
+    )
+    _resume(learner, folder.path, display)
+    if missing := log.resume(learner.position.total_steps):
+        display.say(f"{folder.path / TERMS} lacks {missing} of the steps before the checkpoint")
+    with signals.installed():
+        if processes.size > 1:
+            processes.from_first((config, learner.state_dict()))
+        learner.learn(stream)
+    record = describe(spec, learner, stream)
+    _save(folder.path, learner, keep_memory=workspace.keep_memory)
+    write_record(folder.path, record)
+    checkpoints.delete_all(folder.path)
+    return record
 
 
 def _total_steps(config: Config, stream: Stream) -> int:
@@ -199,93 +207,6 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     )
 
 
-def _describe(spec: RunSpec, learner: Learner, stream: Stream) -> Record:
-    """Describe a finished run completely."""
-    config, ctx = spec.config, learner.ctx
-    device = str(ctx.device)
-    data = {
-        "format": FORMAT,
-        "run_id": config.run_id,
-        "title": config.title,
-        "settings": config.model_dump(mode="json"),
-        "sources": spec.sources,
-        "stream": {
-            "name": stream.name,
-            "class_names": list(stream.class_names),
-            "classes_per_task": list(stream.classes_per_task),
-            "train_samples": [len(task.train) for task in stream],
-            "test_samples": [len(evaluation_samples(task, config)) for task in stream],
-            "image_shape": list(stream.image_shape),
-            "mean": list(stream.mean),
-            "std": list(stream.std),
-            "notes": list(stream.notes),
-        },
-        "matrix": {"class_il": _square(learner.class_il), "task_il": _square(learner.task_il)},
-        "geometry": learner.geometry,
-        "timings": learner.timings,
-        "seconds": sum(sum(task.values()) for task in learner.timings),
-        "steps": learner.position.total_steps,
-        "memory": {"rows": len(ctx.memory), "bytes": ctx.memory.num_bytes},
-        "processes": ctx.processes.size,
-        "parameters": sum(p.numel() for p in ctx.modules.parameters()),
-        "deviations": {
-            name: list(component.DEVIATIONS)
-            for name, component in zip(config.options, learner.components, strict=True)
-        },
-        "weights_sha256": digest(ctx.modules.state_dict()),
-        "predictor_sha256": digest(ctx.predictor.state_dict()) if ctx.predictor else "",
-        "memory_sha256": digest(ctx.memory.rows()),
-        "environment": _environment(
-            device,
-            torch.cuda.get_device_name() if device.startswith("cuda") else "",
-            torch.get_num_threads(),
-            {"torch": torch.__version__, "numpy": numpy.__version__},
-        ),
-    }
-    return Record.parse(json.loads(json.dumps(data)))
-
-
-def _square(rows: list[list[float]]) -> list[list[float | None]]:
-    """Fill up the rows of an accuracy matrix with None for the tasks still to come.
-
-    >>> _square([[90.0], [60.0, 80.0]])
-    [[90.0, None], [60.0, 80.0]]
-    """
-    return [[*row, *[None] * (len(rows) - len(row))] for row in rows]
-
-
-def _environment(device: str, device_name: str, threads: int, versions: dict[str, str]) -> dict[str, Any]:
-    """Return with what and where a run was computed."""
-    return {
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "gplasc": gplasc.__version__,
-        "commit": _commit(),
-        "python": sys.version.split()[0],
-        **versions,
-        "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "device": device_name or device,
-        "threads": threads,
-    }
-
-
-@lru_cache
-def _commit() -> str | None:
-    """Return the commit of the source tree, if there is one."""
-    try:
-        result = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return result.stdout.strip()
-
-
 def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
     """Write the weights with the predictor, and what learning further tasks would need beyond them."""
     from safetensors.torch import save
@@ -304,13 +225,12 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
 
 def follow(spec: RunSpec, workspace: Workspace, processes: Processes) -> None:
     """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
-    device = check_device(workspace.device)
     given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
     if given is None:  # the run is complete already
         return
     config, state = given
-    again = RunSpec(config=config, sources=spec.sources)
-    stream, encoder = open_learned_stream(again, workspace.data_dir, stream=None, device=device)
+    device = check_device(workspace.device)
+    stream, encoder = open_inputs(spec, workspace.data_dir, device=device)
     learner = build_learner(
         config, stream, encoder=encoder, device=device, processes=processes, compiled=workspace.compiled
     )

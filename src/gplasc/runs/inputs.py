@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gplasc._io.display import Display
-from gplasc._io.display import display as open_display
+from gplasc._io.display import Display, Quiet
+from gplasc.errors import UserError
 from gplasc.models import Encoder
-from gplasc.runs.encoder import configured_encoder, own_encoder
-from gplasc.runs.features import FeatureExtractor, extract_features, feature_stream
+from gplasc.runs.encoder import configured_encoder, image_format
+from gplasc.runs.features import FeatureExtractor, feature_stream
 from gplasc.runs.spec import RunSpec
-from gplasc.settings.types import Config
 from gplasc.streams import Stream, find_stream, open_stream
 
 
-def open_learned_stream(
+def open_inputs(
     spec: RunSpec,
     data_dir: str | Path | None,
     *,
@@ -23,30 +22,20 @@ def open_learned_stream(
     device: str = "cpu",
     display: Display | None = None,
 ) -> tuple[Stream, Encoder | None]:
-    """Open the stream that a run learns, and the encoder if it is not a built-in one.
-
-    The stream of a frozen encoder is one of features; it comes without encoder.
+    """Open the stream that a run learns and its encoder; a stream of features has none.
 
     Args:
         spec: The settings.
         data_dir: Where data sets are.
         stream: The stream itself where it has no name that can be opened.
         encoder: The encoder if it was passed as an object.
-        device: Where features are computed.
+        device: Where the features of a frozen encoder are computed.
         display: Where to show the progress.
     """
-    config = spec.config
-    encoder = encoder or own_encoder(config)
-    size = None if encoder is None else encoder.image_size
-    stream = stream or open_configured_stream(spec, data_dir, image_size=size)
-    if config.model.encoder_lr > 0 or stream.features:
+    stream, encoder = _open_images(spec, data_dir, stream, encoder)
+    if encoder is None or spec.config.model.encoder_lr > 0:
         return stream, encoder
-    encoder = encoder or configured_encoder(config, stream.image_shape[0])
-    extractor = _new_extractor(encoder, config, stream, device)
-    shown = display or open_display(quiet=True)
-    return feature_stream(
-        stream, extractor, on_progress=lambda phase, done: shown.phase(f"{phase} {done:.0%}")
-    ), None
+    return _features(spec, stream, encoder, None, device, display or Quiet()), None
 
 
 def write_features(
@@ -65,30 +54,15 @@ def write_features(
         One line about what was written.
 
     Raises:
-        UserError: If the folder holds other features.
+        UserError: If the folder holds other features, or the stream has no images.
     """
-    config = spec.config
-    encoder = own_encoder(config)
-    size = None if encoder is None else encoder.image_size
-    stream = open_configured_stream(spec, data_dir, image_size=size)
-    encoder = encoder or configured_encoder(config, stream.image_shape[0])
-    extractor = _new_extractor(encoder, config, stream, device)
-    extract_features(stream, extractor, out, lambda phase, done: display.phase(f"{phase} {done:.0%}"))
+    stream, encoder = _open_images(spec, data_dir, None, None)
+    if encoder is None:
+        raise UserError(f"{stream.name} has features in place of images already; give a stream of images")
+    _features(spec, stream, encoder, out, device, display)
     return (
         f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
         f"{encoder.feature_dim} features; learn them with --stream features:{out}"
-    )
-
-
-def _new_extractor(encoder: Encoder, config: Config, stream: Stream, device: str) -> FeatureExtractor:
-    return FeatureExtractor(
-        encoder,
-        config,
-        shape=stream.image_shape,
-        mean=stream.mean,
-        std=stream.std,
-        views=config.model.feature_views,
-        device=device,
     )
 
 
@@ -110,3 +84,30 @@ def open_configured_stream(
         validation=data.validation,
         skip_corrupt=data.skip_corrupt,
     )
+
+
+def _open_images(
+    spec: RunSpec, data_dir: str | Path | None, stream: Stream | None, encoder: Encoder | None
+) -> tuple[Stream, Encoder | None]:
+    """Open stream and encoder; one of the user's own may decide the size of the images."""
+    config = spec.config
+    if encoder is None and ":" in config.model.encoder:
+        encoder = configured_encoder(config)
+    if stream is None:
+        stream = open_configured_stream(spec, data_dir, image_size=encoder.image_size if encoder else None)
+    if stream.features:
+        return stream, None
+    return stream, encoder or configured_encoder(config, stream.image_shape[0])
+
+
+def _features(
+    spec: RunSpec, stream: Stream, encoder: Encoder, folder: Path | None, device: str, display: Display
+) -> Stream:
+    extractor = FeatureExtractor(
+        encoder,
+        spec.config,
+        image_format(stream.image_shape, stream.mean, stream.std, encoder),
+        views=spec.config.model.feature_views,
+        device=device,
+    )
+    return feature_stream(stream, extractor, folder, lambda done: display.phase(f"features {done:.0%}"))

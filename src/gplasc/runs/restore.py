@@ -15,8 +15,8 @@ from gplasc.learning.learner import evaluation_samples
 from gplasc.models import Network
 from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_learned_stream
-from gplasc.runs.spec import RunSpec, stored_config
+from gplasc.runs.inputs import open_inputs
+from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import WEIGHTS
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
@@ -62,34 +62,30 @@ def restore(
     record = read_record(folder)
     if record is None:
         raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
-    config = stored_config(record["settings"])
     path = folder / WEIGHTS
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
-    device = check_device(device)
-    spec = RunSpec(config=config, sources=record.sources)
-    stream, encoder = open_learned_stream(spec, data_dir, stream=stream, device=device)
-    learner = build_learner(config, stream, encoder=encoder, device=device)
-    modules = learner.ctx.modules
-    # Settings that a module keeps beside its weights are not in the file; the learner has just set them again.
+    spec, device = RunSpec.stored(record), check_device(device)
+    stream, encoder = open_inputs(spec, data_dir, stream=stream, device=device)
+    learner = build_learner(spec.config, stream, encoder=encoder, device=device)
+    ctx = learner.ctx
+    # Settings that a module keeps next to its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
-    wanted = {name for name, value in modules.state_dict().items() if isinstance(value, Tensor)}
-    if set(own) != wanted:
+    if set(own) != {name for name, value in ctx.modules.state_dict().items() if isinstance(value, Tensor)}:
         raise UserError(
             f"the weights {path} do not belong to the settings of its record; run it again with --restart"
         )
-    modules.load_state_dict(own, strict=False)
-    predictor = {name.removeprefix("predictor."): tensors[name] for name in tensors if name not in own}
+    predictor = {name.removeprefix("predictor."): value for name, value in tensors.items() if name not in own}
     # Records of version 0.2.0 and before cover the settings of GPLASC too.
     weights = (digest(own), digest(own, extra_state=True))
-    if record["weights_sha256"] not in weights or digest(predictor) != record.get("predictor_sha256"):
+    if record.weights_sha256 not in weights or digest(predictor) != record.predictor_sha256:
         raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
-    modules.eval()
-    ctx = learner.ctx
+    ctx.modules.load_state_dict(own, strict=False)
+    ctx.modules.eval()
     ctx.classes_per_task = list(stream.classes_per_task)
     ctx.predictor = learner.new_predictor()
     ctx.predictor.load_state_dict(predictor)
     ctx.predictor.eval()
-    return Restored(record, config, stream, learner)
+    return Restored(record, spec.config, stream, learner)

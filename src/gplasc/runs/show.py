@@ -18,12 +18,11 @@ def print_run(record: Record, folder: Path) -> None:
     """Print a run's accuracies: a matrix row per task learned, and the metrics of both scenarios."""
     for scenario, title in SCENARIOS.items():
         _matrix(record, scenario, title).print()
-    metrics = record["metrics"]
     rows = [
-        [name.replace("_", " "), *(f"{metrics[scenario][name]:.2f}" for scenario in SCENARIOS)]
-        for name in metrics["class_il"]
+        [name.replace("_", " "), *(f"{record.metric(name, scenario):.2f}" for scenario in SCENARIOS)]
+        for name in record.metrics["class_il"]
     ]
-    notes = [f"{record['steps']} steps in {duration(record['seconds'])}; saved in {folder}"]
+    notes = [f"{record.steps} steps in {duration(record.seconds)}; saved in {folder}"]
     Table("metrics", ["", *SCENARIOS.values()], rows, notes=notes).print()
 
 
@@ -50,14 +49,14 @@ def print_settings(spec: RunSpec) -> None:
 
 
 def _matrix(record: Record, scenario: str, title: str) -> Table:
-    matrix = record["matrix"][scenario]
+    matrix = record.matrix[scenario]
     rows: list[list[str | Marked]] = []
     for number, row in enumerate(matrix):
         seen = [value for value in row if value is not None]
         cells = ["" if value is None else f"{value:.2f}" for value in row]
         rows.append([str(number + 1), *cells, Marked(f"{sum(seen) / len(seen):.2f}", "best")])
     return Table(
-        f"{record['title']} on {record['stream']['name']}: {title} accuracy, percent",
+        f"{record.title} on {record.stream.name}: {title} accuracy, percent",
         [Column("after task", "right"), *(f"task {number + 1}" for number in range(len(matrix))), "mean"],
         rows,
     )

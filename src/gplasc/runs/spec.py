@@ -15,7 +15,8 @@ from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
-from gplasc.runs.encoder import EncoderChoice, encoder_identity
+from gplasc.results.record import Record
+from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.settings.components import is_file, section_names, source_digest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Data, Model, Probe, Scale, Settings, Train
@@ -23,6 +24,7 @@ from gplasc.streams import Stream, fingerprint
 
 _SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
 """What others call a setting, for the hint after a wrong name."""
+_SECTIONS: dict[str, type[Settings]] = {"data": Data, "model": Model, "train": Train, "probe": Probe}
 
 
 class RunSpec(Settings):
@@ -54,6 +56,19 @@ class RunSpec(Settings):
         return self._with_data(
             fingerprint(self.config.stream if stream is None else stream, data_dir=data_dir)
         )
+
+    @classmethod
+    def stored(cls, record: Record) -> RunSpec:
+        """Return what was computed, with the run id of the record; settings by old names are read as the new ones.
+
+        Raises:
+            UserError: If the settings of the record are not those of this version.
+        """
+        config: Config = _validated(Config, record["settings"], "")
+        owners = _owners(config.method, config.plugins)
+        groups = zip(owners.items(), config.options.items(), strict=True)
+        options = {name: _validated(kind, values, f"{name}.") for (_, kind), (name, values) in groups}
+        return cls(config=config.model_copy(update=_dumped(options)), sources=record.sources)
 
     def _with_data(self, digest: str) -> RunSpec:
         identity = {**self.config.identity, "data": digest}
@@ -94,53 +109,35 @@ class RunRequest:
             UserError: If a name or a value is not allowed.
         """
         plugins = _check_names(self.stream, self.method, self.plugins, self.scale)
-        names = section_names(self.method, plugins)
-        kinds = [find_method(self.method).Settings, *(find_plugin(name).Settings for name in plugins)]
-        owners = dict(zip(names, kinds, strict=True))
-        sections: dict[str, type[Settings]] = {
-            "data": Data,
-            "model": Model,
-            "train": Train,
-            "probe": Probe,
-            **owners,
+        owners = _owners(self.method, plugins)
+        names = {
+            f"{section}.{accepted}": f"{section}.{name}"
+            for section, kind in {**_SECTIONS, **owners}.items()
+            for accepted, name in kind.accepted_names().items()
         }
-        known = {f"{section}.{name}" for section, kind in sections.items() for name in kind.accepted_names()}
-
-        renamed = {
-            f"{section}.{old}": f"{section}.{new}"
-            for section, kind in sections.items()
-            for new, old in kind.RENAMED.items()
-        }
-
-        values: dict[str, Any] = {}
-        sources = {
-            name: "given"
-            for name, given in (("buffer", self.buffer), ("seed", self.seed or None))
-            if given is not None
-        }
-        if self.buffer is not None:
-            values["buffer"] = self.buffer
         said = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
-        given = {_full_name(name, known): value for name, value in said.items()}
-        frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
-        for rule in matching_rules(
+        given = {_full_name(name, names): value for name, value in said.items()}
+        values: dict[str, Any] = {} if self.buffer is None else {"buffer": self.buffer}
+        sources = dict.fromkeys(("stream", "method", "plugins", "scale", *values), "given")
+        if self.seed:
+            sources["seed"] = "given"
+        rules = matching_rules(
             self.scale,
             stream=self.stream,
             method=self.method,
             plugins=plugins,
             buffer=self.buffer,
-            frozen=frozen,
-        ):
+            frozen=given.get("model.encoder_lr") == 0 or self.stream.startswith("features:"),
+        )
+        for rule in rules:
             for name, value in rule.set.items():
                 # A rule may speak of a plug-in or an option that this run does not have.
-                if name in known or (name == "buffer" and self.buffer is None):
-                    name = renamed.get(name, name)
+                if name in names or (name == "buffer" and self.buffer is None):
+                    name = names.get(name, name)
                     values[name], sources[name] = value, rule.source
-        for name, value in given.items():
-            name = renamed.get(name, name)
-            values[name], sources[name] = value, "given"
-
-        tree: dict[str, Any] = {
+        values |= given
+        sources |= dict.fromkeys(given, "given")
+        about = {
             "stream": self.stream,
             "method": self.method,
             "plugins": plugins,
@@ -148,45 +145,29 @@ class RunRequest:
             "scale": self.scale,
             "identity": {name: source_digest(name) for name in (self.method, *plugins) if is_file(name)},
         }
-        groups: dict[str, dict[str, Any]] = {}
-        for name, value in values.items():
-            section, _, key = name.rpartition(".")
-            if section:
-                groups.setdefault(section, {})[key] = value
-            else:
-                tree[key] = value
-        for section, kind in sections.items():
-            group = _validated(kind, groups.get(section, {}), f"{section}.")
-            if section in owners:
-                tree.setdefault("options", {})[section] = group.model_dump(mode="json")
-                tree.setdefault("hashed_options", {})[section] = group.hashed_values()
-            else:
-                tree[section] = group
-        config = _validated(Config, tree, "")
+        config = _build(about, values, owners)
         _check_values(config)
-        if source := self.encoder.identity if self.encoder else encoder_identity(config.model.encoder):
-            config = config.model_copy(update={"identity": {**config.identity, "encoder": source}})
-        sources |= dict.fromkeys(("stream", "method", "plugins", "scale"), "given")
-        return RunSpec(config=config, sources={n: sources.get(n, "default") for n in config.flat()})
+        if encoder := (self.encoder or choose_encoder(config.model.encoder)).identity:
+            config = config.model_copy(update={"identity": {**config.identity, "encoder": encoder}})
+        return RunSpec(config=config, sources={name: sources.get(name, "default") for name in config.flat()})
 
 
-def stored_config(settings: Mapping[str, Any]) -> Config:
-    """Return the configuration of a record, with the run id that it was computed under.
-
-    Args:
-        settings: The settings as the record stores them; old names are read as the new ones.
-    """
-    config = Config(**settings)
-    kinds = [find_method(config.method).Settings, *(find_plugin(name).Settings for name in config.plugins)]
-    options = {
-        section: kind(**values) for (section, values), kind in zip(config.options.items(), kinds, strict=True)
+def _build(
+    about: Mapping[str, Any], values: Mapping[str, Any], owners: Mapping[str, type[Settings]]
+) -> Config:
+    """Build the configuration from what is said about the run and values by full name."""
+    sections = {**_SECTIONS, **owners}
+    tree = dict(about)
+    groups: dict[str, dict[str, Any]] = {section: {} for section in sections}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        (groups[section] if section else tree)[key] = value
+    checked = {
+        section: _validated(kind, groups[section], f"{section}.") for section, kind in sections.items()
     }
-    return config.model_copy(
-        update={
-            "options": {name: group.model_dump(mode="json") for name, group in options.items()},
-            "hashed_options": {name: group.hashed_values() for name, group in options.items()},
-        }
-    )
+    options = {section: checked.pop(section) for section in owners}
+    config: Config = _validated(Config, tree | checked | _dumped(options), "")
+    return config
 
 
 def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None) -> list[RunSpec]:
@@ -203,6 +184,20 @@ def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None
             return None
 
     return [spec if (data := digest(spec.config.stream)) is None else spec._with_data(data) for spec in specs]
+
+
+def _owners(method: str, plugins: tuple[str, ...]) -> dict[str, type[Settings]]:
+    """Return the settings of the method and of each plug-in by the name of their section."""
+    kinds = [find_method(method).Settings, *(find_plugin(name).Settings for name in plugins)]
+    return dict(zip(section_names(method, plugins), kinds, strict=True))
+
+
+def _dumped(options: Mapping[str, Settings]) -> dict[str, Any]:
+    """Return the fields of `Config` for the settings of method and plug-ins."""
+    return {
+        "options": {name: group.model_dump(mode="json") for name, group in options.items()},
+        "hashed_options": {name: group.hashed_values() for name, group in options.items()},
+    }
 
 
 def _check_names(stream: str, method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:
@@ -254,12 +249,13 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
         raise UserError(f"the setting {name} was given as {given}: {message}") from None
 
 
-def _full_name(name: str, known: set[str]) -> str:
+def _full_name(name: str, known: Mapping[str, str]) -> str:
+    """Return the full name of a setting that was given by it, by its last part, or by a former name."""
     if name in known:
-        return name
+        return known[name]
     matches = sorted(full for full in known if full.rpartition(".")[2] == name)
     if len(matches) == 1:
-        return matches[0]
+        return known[matches[0]]
     if matches:
         raise UserError(f"the setting '{name}' could be {' or '.join(matches)}; write the full name")
     section, dot, last = name.rpartition(".")
@@ -271,7 +267,9 @@ def _full_name(name: str, known: set[str]) -> str:
         raise UserError(
             f"'{name}' is not among the settings by name; give it as --{option}, or {name}= in Python"
         )
-    hint = did_you_mean(name, known if "." in name else {full.rpartition(".")[2] for full in known} | known)
+    hint = did_you_mean(
+        name, known if "." in name else {full.rpartition(".")[2] for full in known} | {*known}
+    )
     if hint.startswith("allowed"):
         hint = "see `gplasc show` for those there are"
     raise UserError(f"there is no setting '{name}' here; {hint}")

@@ -26,24 +26,6 @@ class Busy(UserError):
     """Another process is working on the run."""
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a run's folder; a second process is refused, a killed one leaves nothing behind."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder / "lock", wait=False))
-        except Held:
-            raise Busy(
-                f"another process is working on the run in {folder}; wait for it, or stop it before you continue"
-            ) from None
-        except OSError as error:
-            raise UserError(
-                f"the folder {folder} cannot be written ({error.strerror}); choose another with --out"
-            ) from None
-        remove_leftovers(folder)
-        yield
-
-
 def _ignore(path: Path) -> None:  # not a lambda: a workspace is sent to other processes
     """Do nothing."""
 
@@ -78,51 +60,82 @@ class Workspace:
     note_unfinished: bool = True
 
 
-def begin(folder: Path, config: Config, *, note_unfinished: bool = True) -> list[str]:
-    """Write the settings of a run into its folder; return a note on unfinished runs of the same settings.
+class RunFolder:
+    """The folder of one run: settings, terms, checkpoints, weights, record."""
 
-    Such a run was begun with other source files or other data. It is not continued.
-    """
-    settings = config.model_dump(mode="json")
-    identity = settings.pop("identity")
-    notes = []
-    if not (folder / SETTINGS).exists():
-        for path in folder.parent.glob(f"*/{SETTINGS}") if note_unfinished else ():
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder; a second process is refused, a killed one leaves nothing behind.
+
+        Raises:
+            Busy: If another process holds it.
+            UserError: If it cannot be written.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path / "lock", wait=False))
+            except Held:
+                raise Busy(
+                    f"another process is working on the run in {self.path}; "
+                    "wait for it, or stop it before you continue"
+                ) from None
+            except OSError as error:
+                raise UserError(
+                    f"the folder {self.path} cannot be written ({error.strerror}); choose another with --out"
+                ) from None
+            remove_leftovers(self.path)
+            yield
+
+    def begin(self, config: Config, *, note_unfinished: bool) -> list[str]:
+        """Write the settings of a new run; return notes on unfinished runs of the same settings.
+
+        Such a run was begun with other source files or other data. It is not continued.
+        """
+        if (self.path / SETTINGS).exists():
+            return []
+        notes = self._unfinished(config) if note_unfinished else []
+        write_atomic(self.path / SETTINGS, config.model_dump_json(indent=1) + "\n")
+        return notes
+
+    def _unfinished(self, config: Config) -> list[str]:
+        settings = config.model_dump(mode="json")
+        identity = settings.pop("identity")
+        notes = []
+        for path in self.path.parent.glob(f"*/{SETTINGS}"):
             other = _read_settings(path)
             before = other.pop("identity", {})
             if other == settings and not (path.parent / RECORD).exists():
                 changed = [name for name in {*identity, *before} if identity.get(name) != before.get(name)]
                 notes.append(
                     f"the unfinished run in {path.parent} was begun with another version of "
-                    f"{', '.join(sorted(changed))}; it is not continued, this is a new run in {folder}"
+                    f"{', '.join(sorted(changed))}; it is not continued, this is a new run in {self.path}"
                 )
-        write_atomic(folder / SETTINGS, config.model_dump_json(indent=1) + "\n")
-    return notes
+        return notes
+
+    def tidy(self) -> None:
+        """Delete what a process left behind that was killed after it had written the record."""
+        if any(self.path.glob("checkpoint-*.pt")) or any(self.path.glob(".*.tmp*")):
+            with suppress(UserError), self.held():  # a folder that is held or read-only stays as it is
+                checkpoints.delete_all(self.path)
+
+    def discard(self) -> None:
+        """Delete what the run has saved, the record first: a run without one is not complete."""
+        for name in (RECORD, WEIGHTS, STATE, TERMS, SETTINGS):
+            try:
+                (self.path / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"{self.path / name} cannot be deleted ({error.strerror}); delete the folder {self.path} yourself"
+                ) from None
+        checkpoints.delete_all(self.path)
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def tidy(folder: Path) -> None:
-    """Delete what a process left behind that was killed after it had written the record."""
-    if any(folder.glob("checkpoint-*.pt")) or any(folder.glob(".*.tmp*")):
-        with suppress(UserError), held(folder):  # a folder that is held or read-only stays as it is
-            remove_leftovers(folder)
-            checkpoints.delete_all(folder)
-
-
-def discard(folder: Path) -> None:
-    """Delete what a run has saved, the record first: a run without one is not complete."""
-    for name in (RECORD, WEIGHTS, STATE, TERMS, SETTINGS):
-        try:
-            (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"{folder / name} cannot be deleted ({error.strerror}); delete the folder {folder} yourself"
-            ) from None
-    checkpoints.delete_all(folder)
+    return settings if isinstance(settings, dict) else {}

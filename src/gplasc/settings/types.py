@@ -57,9 +57,11 @@ class Settings(BaseModel):
         return values
 
     @classmethod
-    def accepted_names(cls) -> list[str]:
-        """Return the names under which settings are accepted, old ones included."""
-        return [*cls.model_fields, *cls.RETIRED, *cls.RENAMED.values()]
+    def accepted_names(cls) -> dict[str, str]:
+        """Return the name of each setting by every name under which it is accepted, deleted settings included."""
+        return {name: name for name in (*cls.model_fields, *cls.RETIRED)} | {
+            o: n for n, o in cls.RENAMED.items()
+        }
 
     def hashed_values(self) -> dict[str, Any]:
         """Return the settings as the run id covers them."""
