@@ -142,11 +142,11 @@ class Buffer:
         if self._size < _LARGE or count >= self._size // 2:
             return torch.randperm(self._size, generator=generator)[:count]
         # A permutation of all rows takes time in proportion to them: draw until there are enough different ones.
-        drawn = torch.randint(self._size, (count,), generator=generator)
-        while len(found := _distinct(drawn)) < count:
-            more = torch.randint(self._size, (count - len(found),), generator=generator)
-            drawn = torch.cat([found, more])
-        return found
+        drawn: list[int] = []
+        while len(drawn) < count:
+            more = torch.randint(self._size, (count - len(drawn),), generator=generator)
+            drawn = list(dict.fromkeys([*drawn, *more.tolist()]))
+        return torch.tensor(drawn, dtype=torch.int64)
 
     def rows(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return all columns.
@@ -178,8 +178,3 @@ class Buffer:
         """
         self.replace(state["columns"])
         self.seen = state["seen"]
-
-
-def _distinct(index: Tensor) -> Tensor:
-    """Return the different numbers of (K,) in the order in which they come first."""
-    return torch.tensor(list(dict.fromkeys(index.tolist())), dtype=torch.int64)

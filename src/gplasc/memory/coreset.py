@@ -103,7 +103,7 @@ def select_coreset(
     """
     if budget >= len(y):
         return torch.arange(len(y)), weights
-    chosen, found = [], []
+    chosen, chosen_weights = [], []
     labels, counts = y.unique(return_counts=True)
     for label, quota in zip(labels, _class_budgets(counts, budget).tolist(), strict=True):
         rows = (y == label).nonzero().flatten()
@@ -116,5 +116,5 @@ def select_coreset(
         others = spare.nonzero().flatten()
         order = torch.randperm(len(others), generator=generator)[: quota - len(index)]
         chosen += [rows[index], rows[others[order]]]
-        found += [fitted.to(weights.dtype), torch.ones(len(order), dtype=weights.dtype)]
-    return torch.cat(chosen), torch.cat(found)
+        chosen_weights += [fitted.to(weights.dtype), torch.ones(len(order), dtype=weights.dtype)]
+    return torch.cat(chosen), torch.cat(chosen_weights)

@@ -67,16 +67,16 @@ def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     fixed = {name: value.detach() for name, value in model.named_buffers()}
     weights: dict[str, Tensor] = {}
     for name, value in model.named_parameters():
-        beside = name.startswith("network.projection.")  # the head of a plug-in: no logit depends on it
-        (fixed if beside else weights)[name] = value.detach()
+        unused = name.startswith("network.projection.")  # the head of a plug-in: no logit depends on it
+        (fixed if unused else weights)[name] = value.detach()
 
     def loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         logits = functional_call(model, (weights, fixed), (x.unsqueeze(0),))
         return nn.functional.cross_entropy(logits.float(), y.unsqueeze(0))
 
     with _evaluating(network):
-        found = vmap(grad(loss), in_dims=(None, 0, 0))(weights, x, y)
-    return torch.cat([value.flatten(1) for value in found.values()], dim=1)
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0))(weights, x, y)
+    return torch.cat([value.flatten(1) for value in gradients.values()], dim=1)
 
 
 def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -149,24 +149,27 @@ def _known(layer: nn.Module) -> bool:
 
 def _layer_gradients(layer: nn.Module, x: Tensor, error: Tensor) -> list[Tensor]:
     """Return each sample's gradient by each parameter of a layer, (N, P), from its input and output gradient."""
-    found = []
+    gradients = []
     if isinstance(layer, nn.Conv2d):
         assert not isinstance(layer.padding, str)
         patches = nn.functional.unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
         error = error.flatten(2)
-        found.append(torch.bmm(error, patches.transpose(1, 2)).flatten(1))
+        gradients.append(torch.bmm(error, patches.transpose(1, 2)).flatten(1))
         if layer.bias is not None:
-            found.append(error.sum(2))
+            gradients.append(error.sum(2))
     elif isinstance(layer, nn.BatchNorm2d):
         assert layer.running_mean is not None
         assert layer.running_var is not None
         scale = (layer.running_var + layer.eps).rsqrt().view(-1, 1, 1)
-        found += [((x - layer.running_mean.view(-1, 1, 1)) * scale * error).sum((2, 3)), error.sum((2, 3))]
+        gradients += [
+            ((x - layer.running_mean.view(-1, 1, 1)) * scale * error).sum((2, 3)),
+            error.sum((2, 3)),
+        ]
     else:
-        found.append((error.unsqueeze(2) * x.unsqueeze(1)).flatten(1))
+        gradients.append((error.unsqueeze(2) * x.unsqueeze(1)).flatten(1))
         if layer.bias is not None:
-            found.append(error)
-    return found
+            gradients.append(error)
+    return gradients
 
 
 @contextmanager
