@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from gplasc.evaluation.metrics import summarize
-from gplasc.results.record import FORMAT
+from gplasc.results.record import FORMAT, Record
 
-MakeRecord = Callable[..., dict[str, Any]]
+MakeRecord = Callable[..., Record]
 
 
 def _cosines(count: int) -> list[list[float]]:
@@ -84,7 +83,6 @@ def _record(
             "notes": [],
         },
         "matrix": {"class_il": matrix, "task_il": copy.deepcopy(matrix)},
-        "metrics": {"class_il": summarize(matrix, [10] * tasks), "task_il": summarize(matrix, [10] * tasks)},
         "geometry": _geometry(tasks, plugins),
         "timings": [{"train": 2.0 if plugins else 1.0, "evaluation": 0.5} for _ in range(tasks)],
         "seconds": 4.5,
@@ -103,13 +101,19 @@ def _record(
 
 
 @pytest.fixture
-def make_record() -> MakeRecord:
-    """A function that makes the record of a run."""
+def make_data() -> Callable[..., dict[str, Any]]:
+    """A function that makes the plain content of a record."""
     return _record
 
 
 @pytest.fixture
-def hostile_records() -> list[dict[str, Any]]:
+def make_record() -> MakeRecord:
+    """A function that makes the record of a run."""
+    return lambda *given, **more: Record.parse(_record(*given, **more))
+
+
+@pytest.fixture
+def hostile_records() -> list[Record]:
     """Runs whose every name tries to become markup, and whose numbers are partly missing."""
     attack = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
     records = []
@@ -122,7 +126,7 @@ def hostile_records() -> list[dict[str, Any]]:
             record["deviations"] = {attack: [attack]}
             record["environment"]["platform"] = attack
             record["settings"]["data"] = {"path": f"{attack}{bool(plugins)}"}
-            records.append(record)
-    records[1]["metrics"]["class_il"]["final_accuracy"] = math.nan
-    records[1]["matrix"]["class_il"][2][0] = math.nan
+            if seed and not plugins:
+                record["matrix"]["class_il"][2][0] = math.nan
+            records.append(Record.parse(record))
     return records

@@ -16,9 +16,11 @@ from gplasc._io.table import Table
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.page import build_report, report_sections, write_figures, write_report, write_tables
-from gplasc.report.render import script_json
+from gplasc.report.page import build_report, write_figures, write_report, write_tables
+from gplasc.report.panels import make_panels
 from gplasc.report.section import Section, Subsection
+from gplasc.report.sections import build_sections
+from gplasc.results.record import Record, write_record
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -65,7 +67,11 @@ class Outline(HTMLParser):
             self.words += data
 
 
-def grid(make_record: Any, seeds: int = 3, **more: Any) -> list[dict[str, Any]]:
+def sections_of(records: list[Record]) -> list[Section]:
+    return build_sections(make_panels(records))
+
+
+def grid(make_record: Any, seeds: int = 3, **more: Any) -> list[Any]:
     return [
         make_record(method, plugins, seed=seed, **more)
         for method in ("co2l", "er")
@@ -74,14 +80,14 @@ def grid(make_record: Any, seeds: int = 3, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
-def store(records: list[dict[str, Any]], folder: Path) -> None:
+def store(records: list[Record], folder: Path) -> None:
     """Write records as runs do."""
     for record in records:
-        (folder / record["run_id"]).mkdir(parents=True)
-        (folder / record["run_id"] / "record.json").write_text(json.dumps(record), encoding="utf-8")
+        (folder / record.run_id).mkdir(parents=True)
+        write_record(folder / record.run_id, record)
 
 
-def read(records: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[str, Outline]:
+def read(records: list[Record], folder: Path, **more: Any) -> tuple[str, Outline]:
     text = build_report(records, folder / "report.html", **more).read_text(encoding="utf-8")
     return text, Outline(text)
 
@@ -90,7 +96,7 @@ def test_page_has_every_section_and_asks_nobody(make_record, tmp_path: Path) -> 
     text, outline = read(grid(make_record), tmp_path, title="My runs")
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
     assert titles == [
-        "Summary", "Beside the paper", "Accuracy by task", "Forgetting", "Accuracy matrices",
+        "Summary", "Compared with the paper", "Accuracy by task", "Forgetting", "Accuracy matrices",
         "Geometry of the features", "Time", "Deviations", "Settings", "Provenance",
     ]  # fmt: skip
     assert all(address.startswith(("#", "data:")) for address in outline.addresses)
@@ -117,7 +123,9 @@ def test_page_is_structured_for_screen_readers(make_record, tmp_path: Path) -> N
 
 
 def test_hostile_names_and_missing_numbers_stay_text(hostile_records, tmp_path: Path) -> None:
-    clean = [r | {"stream": r["stream"] | {"class_names": ["a"], "notes": []}} for r in hostile_records]
+    streams = [r["stream"] | {"class_names": ["a"], "notes": []} for r in hostile_records]
+    pairs = zip(hostile_records, streams, strict=True)
+    clean = [Record.parse(record.to_dict() | {"stream": stream}) for record, stream in pairs]
     text, outline = read(hostile_records, tmp_path, title="<script>x</script>")
     assert "<script>window" not in text
     assert "<img src=x" not in text
@@ -138,23 +146,19 @@ def test_different_streams_stand_apart(make_record, tmp_path: Path) -> None:
     assert outline.words.count("seq-digits, memory 200, cpu scale") > 3
 
 
-def test_the_same_settings_with_all_numbers_missing(make_record, tmp_path: Path) -> None:
-    record = make_record()
-    for scenario in ("class_il", "task_il"):
-        record["metrics"][scenario] = dict.fromkeys(record["metrics"][scenario], math.nan)
-        record["matrix"][scenario] = [[math.nan] * 3] * 3
-    record["geometry"] = []
-    record["timings"] = []
-    _, outline = read([record], tmp_path)
+def test_the_same_settings_with_all_numbers_missing(make_data, tmp_path: Path) -> None:
+    data = make_data() | {"geometry": [], "timings": []}
+    data["matrix"] = {scenario: [[math.nan] * 3] * 3 for scenario in data["matrix"]}
+    _, outline = read([Record.parse(data)], tmp_path)
     assert "–" in outline.words
 
 
-def test_a_record_of_an_earlier_version_has_no_mean_of_the_cosines(make_record, tmp_path: Path) -> None:
-    record = make_record()
-    for entry in record["geometry"]:
+def test_a_record_of_an_earlier_version_has_no_mean_of_the_cosines(make_data, tmp_path: Path) -> None:
+    data = make_data()
+    for entry in data["geometry"]:
         del entry["center_cosine_mean"]
-    _, outline = read([record], tmp_path)
-    assert "Mean cosine between centers: -0.50" in outline.words
+    _, outline = read([Record.parse(data)], tmp_path)
+    assert "Mean cosine between centers: −0.50" in outline.words
 
 
 def cells_of(table: Table, column: str) -> list[str]:
@@ -162,11 +166,11 @@ def cells_of(table: Table, column: str) -> list[str]:
     return [str(row[at].value) for row in table.cells]
 
 
-def paper_tables(records: list[dict[str, Any]]) -> list[Table]:
+def paper_tables(records: list[Record]) -> list[Table]:
     return [
         block
-        for section in report_sections(records)
-        if section.title == "Beside the paper"
+        for section in sections_of(records)
+        if section.title == "Compared with the paper"
         for block in section.all_blocks()
         if isinstance(block, Table)
     ]
@@ -209,29 +213,27 @@ def test_a_setting_varied_alone_is_drawn(make_record) -> None:
         for lr in rates
         for seed in (0, 1)
     ]
-    (section,) = [s for s in report_sections(records) if s.title == "Effect of settings"]
+    (section,) = [s for s in sections_of(records) if s.title == "Effect of settings"]
     chart = section.all_blocks()[0]
     assert chart.series[0].x == rates
     assert chart.log_x
-    expected = [
-        sum(r["metrics"]["class_il"]["final_accuracy"] for r in records[i : i + 2]) / 2 for i in (0, 2, 4)
-    ]
+    expected = [sum(record.metric() for record in records[i : i + 2]) / 2 for i in (0, 2, 4)]
     assert chart.series[0].y == pytest.approx(expected)
 
 
-def test_extra_sections_stand_after_the_summary(make_record, tmp_path: Path) -> None:
-    extra = Section(
+def test_given_sections_come_first(make_record, tmp_path: Path) -> None:
+    given = Section(
         "Overlap",
         (HeatMap("overlap <i>", ("a",), ("b",), ((0.5,),), top=1.0),),
         text="First.\n\nSecond <b>.",
         parts=(Subsection("more", (Table("t", ("a",), (("1",),)),)),),
     )
-    text, outline = read([make_record()], tmp_path, extra=[extra, extra])
+    text, outline = read([make_record()], tmp_path, first=[given, given])
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
-    assert titles[:3] == ["Summary", "Overlap", "Overlap"]
+    assert titles[:3] == ["Overlap", "Overlap", "Summary"]
     assert len(set(outline.ids)) == len(outline.ids)
     assert "<p>Second &lt;b&gt;.</p>" in text
-    alone, _ = read([], tmp_path, extra=[Section("Only this", text="words")])
+    alone, _ = read([], tmp_path, first=[Section("Only this", text="words")])
     assert "sphere" not in alone.split("<body>")[1]
 
 
@@ -272,7 +274,7 @@ def test_streams_with_one_name_in_different_folders_stay_apart(make_record) -> N
     records = [
         make_record(stream=f"folder:/{name}/data", accuracy=value) for name, value in (("a", 20), ("b", 70))
     ]
-    sections = report_sections(records)
+    sections = sections_of(records)
     (section,) = [s for s in sections if s.title == "Accuracy matrices"]
     first, second = section.parts
     assert first.folder != second.folder
@@ -283,7 +285,7 @@ def test_streams_with_one_name_in_different_folders_stay_apart(make_record) -> N
 
 
 def test_tables_and_figures_as_files(make_record, tmp_path: Path) -> None:
-    sections = report_sections(grid(make_record, seeds=1))
+    sections = sections_of(grid(make_record, seeds=1))
     written = write_tables(sections, tmp_path)
     assert {path.suffix for path in written} == {".md", ".tex", ".csv"}
     assert len({path.name for path in written}) == len(written)
@@ -313,7 +315,7 @@ def test_names_of_files_are_short_and_different(make_record, tmp_path: Path) -> 
         )
         for i in (1, 2)
     ]
-    sections = report_sections(records)
+    sections = sections_of(records)
     names = [
         f"{part.folder}/{block.name}"
         for s in sections
@@ -341,7 +343,7 @@ def test_command_writes_page_tables_and_figures(make_record, tmp_path: Path, cap
             for row in csv.DictReader(file)
             if (row["scenario"], row["metric"]) == ("class_il", "forgetting")
         }
-    assert values == {str(r["settings"]["seed"]): r["metrics"]["class_il"]["forgetting"] for r in records}
+    assert values == {str(record.seed): record.metric("forgetting") for record in records}
     with (tables / "matrices.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 2 * 2 * 6
     with pytest.raises(SystemExit) as end:
@@ -367,17 +369,15 @@ def test_a_damaged_record_is_named_and_skipped(make_record, tmp_path: Path, caps
     assert str(bad) in told
 
 
-def test_a_record_of_another_program_is_skipped(make_record, tmp_path: Path, capsys) -> None:
-    foreign = make_record("er") | {"matrix": {"class_il": [[1.0], [2.0]], "task_il": "none"}}
-    store([make_record(), foreign], tmp_path)
+@pytest.mark.parametrize(
+    ("name", "value"), [("matrix", {"class_il": [[1.0], [2.0]], "task_il": "none"}), ("geometry", "none")]
+)
+def test_a_record_of_another_program_is_skipped(make_data, tmp_path: Path, capsys, name, value) -> None:
+    store([Record.parse(make_data())], tmp_path)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "record.json").write_text(json.dumps(make_data("er") | {name: value}))
     write_report([tmp_path], tmp_path / "report.html")
-    assert "is not the record of a run (matrix.task_il" in capsys.readouterr().err
-
-
-def test_a_record_without_what_the_page_needs_is_skipped(make_record, tmp_path: Path, capsys) -> None:
-    store([make_record(), make_record("er") | {"geometry": "none"}], tmp_path)
-    write_report([tmp_path], tmp_path / "report.html")
-    assert "is not the record of a run (geometry" in capsys.readouterr().err
+    assert f"is not the record of a run ({name}" in capsys.readouterr().err
 
 
 def test_a_folder_is_no_page(make_record, tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_names_that_are_not_utf8_are_shown_as_escapes(make_record, tmp_path: Pat
     assert "folder:\\xff" in outline.words
 
 
-def first_screen(records: list[dict[str, Any]], folder: Path) -> str:
+def first_screen(records: list[Record], folder: Path) -> str:
     text, _ = read(records, folder)
     return Outline(text.split("<header>")[1].split("</header>")[0]).words
 
@@ -406,10 +406,7 @@ def test_the_first_screen_answers(make_record, tmp_path: Path) -> None:
             for seed in range(seeds)
         ]
         words = first_screen(records, tmp_path)
-        gains = [
-            b["metrics"]["class_il"]["final_accuracy"] - a["metrics"]["class_il"]["final_accuracy"]
-            for a, b in zip(records[:seeds], records[seeds:], strict=True)
-        ]
+        gains = [b.metric() - a.metric() for a, b in zip(records[:seeds], records[seeds:], strict=True)]
         assert f"{sum(gains) / seeds:+.2f}" in words
         assert "points of class-IL accuracy: co2l+gplasc" in words
         assert sure in words
@@ -417,7 +414,7 @@ def test_the_first_screen_answers(make_record, tmp_path: Path) -> None:
         assert "at full scale" in words
         marked = [
             cell.mark
-            for row in report_sections(records)[0].all_blocks()[0].cells  # type: ignore[attr-defined]
+            for row in sections_of(records)[0].all_blocks()[0].cells  # type: ignore[attr-defined]
             for cell in row
         ]
         assert ("better" in marked) == (seeds == 5)
@@ -451,21 +448,23 @@ def test_what_is_said_once_is_not_repeated(make_record, tmp_path: Path) -> None:
     assert outline.words.count("seq-cifar10, memory 200, cpu scale") <= 4  # lead, two findings, settings
 
 
-def test_pairs_below_the_threshold_are_drawn_only_when_there_are_any(make_record, tmp_path: Path) -> None:
-    records = grid(make_record)
-    _, outline = read(records, tmp_path)
+def test_pairs_below_the_threshold_are_drawn_only_when_there_are_any(
+    make_record, make_data, tmp_path: Path
+) -> None:
+    _, outline = read(grid(make_record), tmp_path)
     assert "farther apart than their region" not in outline.words
     assert "No pair of classes" in outline.words
-    next(r for r in records if r["settings"]["plugins"])["geometry"][1]["pairs_below_threshold"] = 0.5
-    _, outline = read(records, tmp_path)
+    data = make_data("co2l", ("gplasc",))
+    data["geometry"][1]["pairs_below_threshold"] = 0.5
+    _, outline = read([*grid(make_record), Record.parse(data)], tmp_path)
     assert "farther apart than their region" in outline.words
     assert "No pair of classes" not in outline.words
 
 
-def test_matrices_show_what_was_lost_since_a_task_was_learned(make_record) -> None:
-    record = make_record(tasks=2)
-    record["matrix"]["class_il"] = [[90.0, None], [60.0, 80.0]]
-    (section,) = [s for s in report_sections([record]) if s.title == "Accuracy matrices"]
+def test_matrices_show_what_was_lost_since_a_task_was_learned(make_data) -> None:
+    data = make_data(tasks=2)
+    data["matrix"]["class_il"] = [[90.0, None], [60.0, 80.0]]
+    (section,) = [s for s in sections_of([Record.parse(data)]) if s.title == "Accuracy matrices"]
     heat = section.all_blocks()[0]
     assert isinstance(heat, HeatMap)
     assert heat.shades == ((0.0, None), (-30.0, 0.0))
@@ -476,9 +475,3 @@ def test_command_line_starts_without_the_drawing_packages() -> None:
     code = "import sys, gplasc.cli; print(any(m in sys.modules for m in ('plotly', 'matplotlib', 'jinja2')))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
-
-
-def test_script_json_cannot_end_its_element() -> None:
-    text = script_json({"a": "</script><!--\u2028"})
-    assert "<" not in text
-    assert "\u2028" not in text

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from gplasc.report import style
+from gplasc.report.render import render
+from gplasc.report.section import Section
 from gplasc.report.sphere import (
     Array,
     Cap,
-    SpherePanel,
+    Sphere,
     TaskFeatures,
     camera,
-    cap_boundary,
     cap_outline,
+    circle,
     sphere_figure,
-    sphere_page,
 )
 
 VIEWS = [np.array(view) for view in ([0.0, 0.0, 1.0], [1.0, 0.4, 0.2], [-0.3, 0.9, -0.5])]
@@ -27,7 +28,7 @@ def unit(values: list[float]) -> Array:
     return np.asarray(array / np.linalg.norm(array))
 
 
-def panel(tasks: int = 2, title: str = "a <title>") -> SpherePanel:
+def panel(tasks: int = 2, title: str = "a <title>") -> Sphere:
     generator = np.random.default_rng(0)
     drawn = []
     for index in range(tasks):
@@ -35,7 +36,7 @@ def panel(tasks: int = 2, title: str = "a <title>") -> SpherePanel:
         history /= np.linalg.norm(history, axis=-1, keepdims=True)
         cap = Cap(np.eye(3)[index], 0.5) if index == 0 else None
         drawn.append(TaskFeatures(f"task {index}", history, np.arange(12) % 3, style.color(index), cap))
-    return SpherePanel(title, "first\nsecond", tuple(drawn), unit([1.0, 1.0, 1.0]), unit([0.0, 0.0, 1.0]))
+    return Sphere(title, "first\nsecond", tuple(drawn), unit([1.0, 1.0, 1.0]), unit([0.0, 0.0, 1.0]))
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -54,9 +55,8 @@ def test_camera_needs_a_pole_across_the_view() -> None:
         camera(np.array([0.0, 0.0, 2.0]), np.array([0.0, 0.0, -1.0]))
 
 
-def test_cap_boundary_lies_on_the_sphere_at_the_half_angle() -> None:
-    cap = Cap(np.array([1.0, -2.0, 0.5]), 0.6)
-    points = cap_boundary(cap)
+def test_circle_lies_on_the_sphere_at_the_half_angle() -> None:
+    points = circle(np.array([1.0, -2.0, 0.5]), 0.6)
     assert np.allclose(np.linalg.norm(points, axis=1), 1)
     assert np.allclose(points @ unit([1.0, -2.0, 0.5]), np.cos(0.6))
     assert np.allclose(points[0], points[-1])
@@ -124,12 +124,14 @@ def test_the_page_gets_every_step_as_thousandths() -> None:
     assert data["tasks"][0]["cap"] == pytest.approx([1.0, 0.0, 0.0, 0.5])
     assert data["tasks"][1]["cap"] is None
     assert 'max="5"' in shown.to_html()  # two tasks, three moments each
+    marked = replace(shown, tasks=tuple(replace(task, marks=("</script><!--",)) for task in shown.tasks))
+    assert marked.to_html().count("</script>") == 1
     still = replace(shown, tasks=tuple(replace(t, history=t.history[-1:]) for t in shown.tasks))
     assert "<input" not in still.to_html()
 
 
 def test_page_is_self_contained_and_escapes_text() -> None:
-    page = sphere_page([panel(1), panel(1)], title="T & t", introduction="x < y")
+    page = render("T & t", ["x < y"], [Section("Spheres", (panel(1), panel(1)))])
     assert "T &amp; t" in page
     assert "x &lt; y" in page
     assert "a &lt;title&gt;" in page

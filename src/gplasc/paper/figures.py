@@ -10,8 +10,7 @@ from torch import Tensor
 
 from gplasc.paper.definition import Experiment
 from gplasc.paper.summary import Entry
-from gplasc.report.charts import Chart, Guide, write_charts
-from gplasc.report.lines import spread_series
+from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.report.style import add_note, color, marker, paper_style, save_figure
 
 Draw = Callable[[Experiment, Sequence[Entry], str, Path], list[Path]]
@@ -30,7 +29,7 @@ def curves(experiment: Experiment, entries: Sequence[Entry], statement: str, fol
             inside = [e for e in entries if (e.stream, e.measure) == column and e.spread.count]
             varied = [e for e in inside if e.group == group]
             bases = {e.base for e in varied if e.base}
-            series = spread_series(group, [str(e.value) for e in varied], [e.spread for e in varied], number)
+            series = Series.of(group, [str(e.value) for e in varied], [e.spread for e in varied], number)
             guides = tuple(Guide(e.spread.mean, e.row) for e in inside if e.row in bases)
             title = f"{column[0]}, {column[1].label}"
             charts.append(
@@ -47,7 +46,7 @@ def bars(experiment: Experiment, entries: Sequence[Entry], statement: str, folde
     charts = []
     for stream, measure in dict.fromkeys((e.stream, e.measure) for e in entries if e.spread.count):
         inside = [e for e in entries if (e.stream, e.measure) == (stream, measure) and e.spread.count]
-        series = spread_series(measure.label, [e.row for e in inside], [e.spread for e in inside])
+        series = Series.of(measure.label, [e.row for e in inside], [e.spread for e in inside])
         charts.append(Chart(f"{stream}, {measure.label}", "", "accuracy, percent", (series,), "", "interval"))
     if not charts:
         return []

@@ -27,7 +27,9 @@ from gplasc._io.table import Marked, Table
 from gplasc.paper.descent import descend, descent_progress, r2scl, random_points
 from gplasc.paper.theory import Shape, measure_shape, theory_shape
 from gplasc.report import style
-from gplasc.report.sphere import Cap, SpherePanel, TaskFeatures, sphere_figure, sphere_page
+from gplasc.report.render import render
+from gplasc.report.section import Section
+from gplasc.report.sphere import Cap, Sphere, TaskFeatures, sphere_figure
 
 _NUM_CLASSES = 3
 _NUM_TASKS = 3
@@ -226,7 +228,7 @@ def _seen_from(axis: _Array, azimuth: _Array, elevation: float) -> _Array:
 
 def _draw(
     panel: ToyPanel, tasks: list[TrainedTask], view: _Array, pole: _Array, overlap: SphereOverlap | None
-) -> SpherePanel:
+) -> Sphere:
     """The panel as the drawing code takes it."""
     drawn = []
     for index, task in enumerate(tasks):
@@ -250,7 +252,7 @@ def _draw(
             f"closest features {overlap.closest_degrees:.0f}°, assured {overlap.guaranteed_degrees:.0f}°"
         )
         structure = None
-    return SpherePanel(f"({panel.letter}) {panel.name}", caption, tuple(drawn), view, pole, structure)
+    return Sphere(f"({panel.letter}) {panel.name}", caption, tuple(drawn), view, pole, structure)
 
 
 def run_toy(out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int = 100) -> ToyResult:
@@ -329,7 +331,7 @@ def run_toy(out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int
 
 def _spheres(
     panels: list[ToyPanel], trained: list[list[TrainedTask]], overlap: dict[str, SphereOverlap]
-) -> list[SpherePanel]:
+) -> list[Sphere]:
     """The six panels with their cameras; a single task stands on the pole, so that (a) to (d) compare."""
     spheres = []
     for panel, tasks in zip(panels[:4], trained[:4], strict=True):
@@ -350,13 +352,13 @@ def _spheres(
     return spheres
 
 
-def _figure(spheres: list[SpherePanel], out: Path) -> list[Path]:
+def _figure(spheres: list[Sphere], out: Path) -> list[Path]:
     """Write toy.png and toy.svg."""
     with style.paper_style():
         return style.save_figure(sphere_figure(spheres), out / "toy")
 
 
-def _page(spheres: list[SpherePanel], out: Path) -> Path:
+def _page(spheres: list[Sphere], out: Path) -> Path:
     """Write toy.html."""
     introduction = (
         "Free points on the sphere stand for features. Drag a sphere to turn it, and move "
@@ -364,7 +366,8 @@ def _page(spheres: list[SpherePanel], out: Path) -> Path:
         "task of three classes; the red triangle joins the classes, the shaded cap is the region that the "
         "theorem predicts. Panels (e) and (f): three tasks, one after the other; past features stay put."
     )
-    page = sphere_page(spheres, title="Regions on the sphere: SupCon and R2SCL", introduction=introduction)
+    title = "Regions on the sphere: SupCon and R2SCL"
+    page = render(title, [introduction], [Section("Spheres", tuple(spheres))])
     return write_atomic(out / "toy.html", page)
 
 

@@ -46,37 +46,37 @@ class Published:
 
 
 @dataclass(frozen=True)
-class _Note:
-    """A remark on the numbers that `where` selects; on the whole table if it selects nothing."""
-
-    text: str
-    where: Mapping[str, tuple[str, ...]]
-
-    def holds(self, facts: Mapping[str, str]) -> bool:
-        """Return whether the note is about the number with these facts."""
-        return bool(self.where) and all(facts[name] in allowed for name, allowed in self.where.items())
-
-
-@dataclass(frozen=True)
 class PublishedTable:
-    """A table of the paper: where it is printed, and notes on it."""
+    """A table of the paper: where it is printed, and notes, each with the columns that select its numbers."""
 
     name: str
     paper: str
     title: str
     label: str
     trials: int | None
-    notes: tuple[_Note, ...]
+    notes: tuple[tuple[str, Mapping[str, Any]], ...]
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """The notes on the table as a whole."""
-        return tuple(note.text for note in self.notes if not note.where)
+        return tuple(text for text, where in self.notes if not where)
 
 
+@lru_cache
 def tables() -> dict[str, PublishedTable]:
     """Return every published table by name."""
-    return dict(_tables())
+    content = tomllib.loads(_text("tables.toml"))
+    return {
+        name: PublishedTable(
+            name=name,
+            paper=content["paper"],
+            title=table["title"],
+            label=table["label"],
+            trials=table.get("trials"),
+            notes=tuple((note["text"], note.get("where", {})) for note in table.get("notes", [])),
+        )
+        for name, table in content["tables"].items()
+    }
 
 
 def find_table(name: str) -> PublishedTable:
@@ -85,15 +85,16 @@ def find_table(name: str) -> PublishedTable:
     >>> find_table("acc_result").label
     'tab:acc_result'
     """
-    if name not in _tables():
-        raise ValueError(f"there is no published table '{name}'; {did_you_mean(name, _tables())}")
-    return _tables()[name]
+    if name not in tables():
+        raise ValueError(f"there is no published table '{name}'; {did_you_mean(name, tables())}")
+    return tables()[name]
 
 
-def published(table: str) -> list[Published]:
-    """Return every number of a table, in the paper's order."""
-    find_table(table)
-    return [number for number in _numbers() if number.table == table]
+def published(table: str = "") -> list[Published]:
+    """Return every number of a table, in the paper's order; by default of all tables."""
+    if table:
+        find_table(table)
+    return [number for number in _numbers() if table in ("", number.table)]
 
 
 def lookup(
@@ -126,11 +127,10 @@ def lookup(
     >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
     '70.59 ± 1.26'
     """
-    find_table(table)
-    for number in _numbers():
+    for number in published(table):
         if (
-            (number.table, number.row, number.stream) == (table, row, stream)
-            and (number.scenario, number.metric, number.point) == (scenario, metric, point)
+            (number.row, number.stream, number.scenario) == (row, stream, scenario)
+            and (number.metric, number.point) == (metric, point)
             and number.buffer in (buffer, None)
         ):
             return number
@@ -138,53 +138,36 @@ def lookup(
 
 
 @lru_cache
-def _tables() -> dict[str, PublishedTable]:
-    text = resources.files(__package__).joinpath("tables.toml").read_text(encoding="utf-8")
-    content = tomllib.loads(text)
-    return {
-        name: PublishedTable(
-            name=name,
-            paper=content["paper"],
-            title=table["title"],
-            label=table["label"],
-            trials=table.get("trials"),
-            notes=tuple(_note(note) for note in table.get("notes", [])),
-        )
-        for name, table in content["tables"].items()
-    }
-
-
-def _note(note: dict[str, Any]) -> _Note:
-    where = {
-        name: tuple(str(value) for value in (allowed if isinstance(allowed, list) else [allowed]))
-        for name, allowed in note.get("where", {}).items()
-    }
-    return _Note(note["text"], where)
-
-
-@lru_cache
 def _numbers() -> tuple[Published, ...]:
-    text = resources.files(__package__).joinpath("gplasc.csv").read_text(encoding="utf-8")
-    found = []
-    for line in csv.DictReader(text.splitlines()):
-        table = _tables()[line["table"]]
-        found.append(
-            Published(
-                paper=table.paper,
-                table=table.name,
-                label=table.label,
-                row=line["row"],
-                printed=line["printed"],
-                stream=line["stream"],
-                buffer=int(line["buffer"]) if line["buffer"] else None,
-                scenario=line["scenario"] or None,
-                metric=line["metric"],
-                point=line["point"] or None,
-                mean=float(line["mean"]),
-                std=float(line["std"]) if line["std"] else None,
-                trials=table.trials,
-                bold=line["bold"] == "1",
-                notes=tuple(note.text for note in table.notes if note.holds(line)),
-            )
+    numbers = []
+    for line in csv.DictReader(_text("gplasc.csv").splitlines()):
+        table = find_table(line["table"])
+        number = Published(
+            paper=table.paper,
+            table=table.name,
+            label=table.label,
+            row=line["row"],
+            printed=line["printed"],
+            stream=line["stream"],
+            buffer=int(line["buffer"]) if line["buffer"] else None,
+            scenario=line["scenario"] or None,
+            metric=line["metric"],
+            point=line["point"] or None,
+            mean=float(line["mean"]),
+            std=float(line["std"]) if line["std"] else None,
+            trials=table.trials,
+            bold=line["bold"] == "1",
+            notes=tuple(text for text, where in table.notes if where and _selects(where, line)),
         )
-    return tuple(found)
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _selects(where: Mapping[str, Any], line: Mapping[str, str]) -> bool:
+    """Return whether a note is about a line: each column has the value, or one of the values."""
+    lists = {name: value if isinstance(value, list) else [value] for name, value in where.items()}
+    return all(line[name] in map(str, values) for name, values in lists.items())
+
+
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from gplasc._io.table import Table
 from gplasc._io.text import html_text, printable
 from gplasc.report import style
+from gplasc.results.statistics import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _WIDTH = 380.0  # pixels; all lengths are, because figures are drawn with 72 dots per inch
-_NAME_LENGTH = 52  # letters of a row's name
-_Point = tuple[float | str, float, float, float]
+_NAME_LENGTH = 52  # letters of a row's name; longer ones are cut, the table below the chart has all
 
 
 @dataclass(frozen=True)
 class Series:
     """One line, or the marks or bars of one color: y over x, with the ends of an error bar or none.
 
-    Color and marker come from `color`; a hollow series (a base) is dashed with open markers; the points of a series
-    that is not joined have no line through them.
+    Values that are None or not finite are left out. Color and marker come from `color`; a hollow series (a base) is
+    dashed with open markers; the points of a series that is not joined have no line through them.
     """
 
     name: str
@@ -41,20 +41,26 @@ class Series:
     hollow: bool = False
     joined: bool = True
 
-    def __post_init__(self) -> None:
-        for values in (self.y, self.low, self.high):
-            if values is not None and len(values) != len(self.x):
-                raise ValueError(
-                    f"the series {self.name!r} has {len(self.x)} places and {len(values)} values"
-                )
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        x: Sequence[float | str],
+        spreads: Sequence[Spread],
+        color: int = 0,
+        hollow: bool = False,
+    ) -> Series:
+        """Means at their places, with one standard deviation either way."""
+        low, high = (tuple(s.mean + sign * s.std for s in spreads) for sign in (-1, 1))
+        return cls(name, tuple(x), tuple(s.mean for s in spreads), low, high, color, hollow)
 
-    def points(self) -> list[_Point]:
+    def points(self) -> list[tuple[float | str, float, float, float]]:
         """Place, value and both ends of the error bar of every finite value; NaN for ends that are missing."""
         none = (None,) * len(self.x)
-        points: list[_Point] = []
+        points = []
         for x, y, *ends in zip(self.x, self.y, self.low or none, self.high or none, strict=True):
             if y is not None and math.isfinite(y):
-                low, high = (end if end is not None and math.isfinite(end) else math.nan for end in ends)
+                low, high = (end if end is not None else math.nan for end in ends)
                 points.append((x, y, low, high) if math.isfinite(high - low) else (x, y, math.nan, math.nan))
         return points
 
@@ -161,8 +167,11 @@ class Chart:
 
     def _draw(self, axes: Axes, *, title: bool) -> None:
         """Draw into the axes, with title and legend or without."""
-        draw = self._draw_lines if self.kind == "line" else self._draw_rows
-        heads = [printable(self.title)] * title + [draw(axes)] * (self.kind == "line")
+        heads = [printable(self.title)] if title else []
+        if self.kind == "line":
+            heads.append(self._draw_lines(axes))
+        else:
+            self._draw_rows(axes)
         axes.set_title("\n".join(heads), loc="left", color=style.INK if title else style.SOFT)
         axes.tick_params(left=False, bottom=False, labelcolor=style.SOFT)
         for spine in axes.spines.values():
@@ -216,28 +225,21 @@ class Chart:
         axes.set_ylim(bottom=start)
         return f"{printable(self.y_label)}; axis starts at {start:g}" if start else printable(self.y_label)
 
-    def _draw_rows(self, axes: Axes) -> str:
+    def _draw_rows(self, axes: Axes) -> None:
         """Draw a row for each place, values along the horizontal axis; one unit of the other axis is a pixel."""
         places, step = self._places(), self._step()
         ends = dict.fromkeys(places, 0.0)
         for index, series in enumerate(self.series):
-            shade = style.color(series.color)
             own: dict[str, Any] = {"gid": f"series-{index}", "clip_on": False}
-            points = series.points()
-            heights = [step * places.index(x) + 30 for x, *_ in points]
+            x, y, low, high = zip(*series.points(), strict=True) if series.points() else ((), (), (), ())
+            tops = [step * places.index(place) + 30 for place in x]
             if self.kind == "stack":
-                values = [y for _, y, *_ in points]
-                axes.barh(heights, values, 13, [ends[x] for x, *_ in points], color=shade)
-                for patch in axes.patches[-len(points) :] if points else ():
-                    patch.set(**own)
-                ends |= {x: ends[x] + y for x, y, *_ in points}
-                continue
-            heights = [height + 12 * index - 2 for height in heights]
-            spans = [(low, high) for *_, low, high in points]
-            axes.hlines(
-                heights, *zip(*spans, strict=True) if spans else ((), ()), color=shade, linewidth=1.6, **own
-            )
-            axes.plot([y for _, y, *_ in points], heights, **series.look() | {"linestyle": "none"} | own)
+                axes.barh(tops, y, 13, [ends[place] for place in x], color=style.color(series.color), **own)
+                ends |= {place: ends[place] + value for place, value in zip(x, y, strict=True)}
+            else:
+                tops = [top + 12 * index - 2 for top in tops]
+                axes.hlines(tops, low, high, color=style.color(series.color), linewidth=1.6, **own)
+                axes.plot(y, tops, **series.look() | {"linestyle": "none"} | own)
         for guide in self.guides:
             axes.axvline(guide.value, color=style.INK, linewidth=1, zorder=1)
         for row, place in enumerate(places):
@@ -251,22 +253,23 @@ class Chart:
         if self.kind == "stack":
             axes.set_xlim(left=0)
         axes.set_xlabel(printable(self.y_label), color=style.SOFT)
-        return ""
 
 
-_LOOK: dict[str, Any] = {
-    "axes.labelsize": 12.5,
-    "axes.titlesize": 12.5,
+_SIZES = (
+    "axes.labelsize",
+    "axes.titlesize",
+    "font.size",
+    "legend.fontsize",
+    "xtick.labelsize",
+    "ytick.labelsize",
+)
+_LOOK: dict[str, Any] = dict.fromkeys(_SIZES, 12.5) | {
     "axes.titlepad": 9,
     "figure.dpi": 72,
-    "font.size": 12.5,
     "grid.color": style.RULE,
     "grid.linewidth": 1,
-    "legend.fontsize": 12.5,
     "savefig.dpi": 144,
     "text.parse_math": False,
-    "xtick.labelsize": 12.5,
-    "ytick.labelsize": 12.5,
 }
 
 
@@ -336,25 +339,25 @@ def _shorten(tag: str) -> str:
 
 
 def legend(charts: Sequence[Chart]) -> str:
-    """Return a list with an entry for every series of the charts; pressing one hides the series. "" for one series."""
+    """Return a list with an entry for every series of the charts; pressing one hides the series.
+
+    "" for a single series, and where one look would stand for two names.
+    """
     series = {s.name: (s, chart.kind == "stack") for chart in charts for s in chart.series}
-    if len(series) < 2:
+    if not 1 < len(series) == len({(one.color, one.hollow) for one, _ in series.values()}):
         return ""
+    return legend_list({name: _swatch(one, bar=bar) for name, (one, bar) in series.items()})
+
+
+def legend_list(swatches: Mapping[str, str]) -> str:
+    """Return a list with a button for every name and its swatch (an element)."""
     entries = ""
-    for name, (one, bar) in series.items():
+    for name, swatch in swatches.items():
         text = html_text(name)
-        button = f'<button type="button" aria-pressed="true" data-for="{text}">{_swatch(one, bar=bar)}{text}</button>'
+        button = f'<button type="button" aria-pressed="true" data-for="{text}">{swatch}{text}</button>'
         entries += f"<li>{button}</li>"
-    few = " few" if len(series) <= 8 else ""
+    few = " few" if len(swatches) <= 8 else ""
     return f'<ul class="legend{few}" aria-label="Legend; press an entry to hide it">{entries}</ul>\n'
-
-
-def share_legend(charts: Sequence[Chart]) -> bool:
-    """Whether one legend can serve all charts: no look stands for two names."""
-    names: dict[tuple[int, bool], str] = {}
-    return all(
-        names.setdefault((s.color, s.hollow), s.name) == s.name for chart in charts for s in chart.series
-    )
 
 
 def _swatch(series: Series, *, bar: bool) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gplasc._io.text import html_text, printable
 from gplasc.report import style
 
-Grid = tuple[tuple[float | None, ...], ...]
+_Grid = tuple[tuple[float | None, ...], ...]
 _SHADES = ("#D38658", "#FFFFFF", "#5E9EC9")  # --cool and --heat of the page at 72 %
 
 
@@ -21,53 +21,41 @@ class HeatMap:
         title: Heading.
         rows: Names of the rows.
         columns: Names of the columns.
-        values: The numbers to read; None leaves a cell empty.
+        values: The numbers to read, a row for each name; None leaves a cell empty.
         shades: What the color shows, of the same shape; None: the values themselves.
         corner: What rows and columns are.
         top: The size of a shade with full color.
         digits: Decimals of the numbers.
         name: Stem of the file when the figure is written to disk.
-
-    Raises:
-        ValueError: If the values or shades have another shape than rows and columns.
     """
 
     title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    values: Grid
-    shades: Grid | None = None
+    values: _Grid
+    shades: _Grid | None = None
     corner: str = ""
     top: float = 1.0
     digits: int = 1
     name: str = ""
 
-    def __post_init__(self) -> None:
-        for grid in (self.values, self.shades or self.values):
-            if [len(row) for row in grid] != [len(self.columns)] * len(self.rows):
-                raise ValueError(
-                    f"the heat map {self.title!r} needs {len(self.rows)} x {len(self.columns)} values"
-                )
-
     def cells(self) -> list[list[tuple[str, float]]]:
         """Return text and shade, from -1 to 1, of every cell; the text is "" where there is no number."""
-        found = []
-        for values, shades in zip(self.values, self.shades or self.values, strict=True):
-            row = []
-            for value, shade in zip(values, shades, strict=True):
-                known = value is not None and math.isfinite(value)
-                strength = (
-                    shade / self.top if shade is not None and math.isfinite(shade) and self.top else 0.0
-                )
-                text = f"{value:.{self.digits}f}".replace("-", "−") if known else ""
-                row.append((text, max(-1.0, min(1.0, strength)) if known else 0.0))
-            found.append(row)
-        return found
+        return [
+            [self._cell(value, shade) for value, shade in zip(values, shades, strict=True)]
+            for values, shades in zip(self.values, self.shades or self.values, strict=True)
+        ]
+
+    def _cell(self, value: float | None, shade: float | None) -> tuple[str, float]:
+        if value is None or not math.isfinite(value):
+            return "", 0.0
+        strength = shade / self.top if shade is not None and math.isfinite(shade) else 0.0
+        return f"{value:.{self.digits}f}".replace("-", "−"), max(-1.0, min(1.0, strength))
 
     def to_html(self) -> str:
         """Return a table whose cells carry their shade as a variable for the page's style sheet."""
         title, corner = html_text(self.title), html_text(self.corner)
-        head = "".join(f'<th scope="col">{html_text(c)}</th>' for c in self.columns)
+        head = "".join(f'<th scope="col">{html_text(name)}</th>' for name in self.columns)
         body = ""
         for name, row in zip(self.rows, self.cells(), strict=True):
             body += f'<tr><th scope="row">{html_text(name)}</th>'
@@ -88,18 +76,12 @@ class HeatMap:
             from matplotlib.figure import Figure
 
             cells = self.cells()
-            figure = Figure(
-                (0.5 * len(self.columns) + 1.2, 0.24 * len(self.rows) + 0.6), layout="constrained"
-            )
+            size = (0.5 * len(self.columns) + 1.2, 0.24 * len(self.rows) + 0.6)
+            figure = Figure(size, layout="constrained")
             axes = figure.subplots()
-            shades = LinearSegmentedColormap.from_list("", _SHADES)
-            axes.pcolormesh(
-                [[shade for _, shade in row] for row in cells],
-                cmap=shades,
-                vmin=-1,
-                vmax=1,
-                edgecolors="white",
-            )
+            shades = [[shade for _, shade in row] for row in cells]
+            colors = LinearSegmentedColormap.from_list("", _SHADES)
+            axes.pcolormesh(shades, cmap=colors, vmin=-1, vmax=1, edgecolors="white")
             for y, row in enumerate(cells):
                 for x, (text, _) in enumerate(row):
                     axes.text(x + 0.5, y + 0.5, text, ha="center", va="center")
@@ -109,6 +91,5 @@ class HeatMap:
             axes.set(title=printable(self.title), ylabel=self.corner)
             axes.grid(visible=False)
             axes.invert_yaxis()
-            for spine in axes.spines.values():
-                spine.set_visible(False)
+            axes.spines[:].set_visible(False)
             return style.save_figure(figure, stem, (".svg", ".pdf"))

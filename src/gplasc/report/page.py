@@ -13,19 +13,19 @@ from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.findings import find_findings, headline
-from gplasc.report.groups import load_runs, make_panels
+from gplasc.report.panels import Panel, make_panels
 from gplasc.report.render import render
 from gplasc.report.section import Section
 from gplasc.report.sections import build_sections
-from gplasc.report.wording import scale_note
+from gplasc.results.record import Record, load_records
 
 
 def build_report(
-    records: Sequence[dict[str, Any]],
+    records: Sequence[Record],
     path: Path,
     *,
     title: str = "Class-incremental learning",
-    extra: Sequence[Section] = (),
+    first: Sequence[Section] = (),
     skipped: Sequence[str] = (),
 ) -> Path:
     """Write one page about runs; it carries everything it needs and makes no network requests.
@@ -34,16 +34,16 @@ def build_report(
         records: Records of complete runs.
         path: File to write.
         title: Heading of the page.
-        extra: Sections that stand after the summary.
+        first: Sections that precede those about the records.
         skipped: Sentences about records that could not be used, for the top of the page.
 
     Returns:
         The path.
 
     Raises:
-        UserError: If there is nothing to show, a record is not one, the path is a folder, or jinja2 is missing.
+        UserError: If there is nothing to show, or the path is a folder.
     """
-    if not records and not extra:
+    if not records and not first:
         raise UserError("there is no complete run to report on; run some, or name a folder that holds them")
     if path.is_dir():
         raise UserError(
@@ -52,14 +52,21 @@ def build_report(
     panels = make_panels(records)
     sections = build_sections(panels) if panels else []
     if len(panels) == 1:  # the top of the page names it
-        sections = [section.without_heading(panels[0].title) for section in sections]
-    sections[1:1] = extra
-    notes = [note for scale in dict.fromkeys(p.scale for p in panels) if (note := scale_note(scale))]
+        sections = [_without_heading(section, panels[0].title) for section in sections]
+    warnings = list(dict.fromkeys(note for panel in panels for note in panel.scale_notes))
     if skipped:
         more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        notes.append(f"Not on this page: {'; '.join(skipped[:3])}{more}.")
-    page = render(title, headline(panels), sections, findings=find_findings(panels), warnings=notes)
+        warnings.append(f"Not on this page: {'; '.join(skipped[:3])}{more}.")
+    page = render(
+        title, headline(panels), [*first, *sections], findings=find_findings(panels), warnings=warnings
+    )
     return write_atomic(path, page)
+
+
+def _without_heading(section: Section, title: str) -> Section:
+    """Return the section without this heading of unfolded subsections."""
+    parts = (replace(p, title="") if p.title == title and not p.folded else p for p in section.parts)
+    return replace(section, parts=tuple(parts))
 
 
 def write_report(
@@ -71,6 +78,8 @@ def write_report(
     figures: Path | None = None,
 ) -> list[Path]:
     """Report on all complete runs in folders; records that cannot be used are named on standard error and skipped.
+
+    Runs that were evaluated on a validation split, as trials of a search are, are left out if there are others.
 
     Args:
         folders: Where to look for runs.
@@ -88,7 +97,11 @@ def write_report(
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}; give the folder that `gplasc run --out` wrote to")
-    records, skipped = load_runs(folders)
+    records, skipped = load_records(folders)
+    tested = [record for record in records if record.flat.get("data.evaluate_on") != "validation"]
+    if tested and (trials := len(records) - len(tested)):
+        skipped.append(f"{trials} runs that were evaluated on a validation split, as trials of a search are")
+        records = tested
     for sentence in skipped:
         print(f"skipped: {sentence}", file=sys.stderr)
     if not records:
@@ -97,21 +110,17 @@ def write_report(
             f"there is no complete run in {names}; finish one with `gplasc run`, or name another folder"
         )
     written = [build_report(records, path, title=title, skipped=skipped)]
-    sections = report_sections(records) if tables or figures else []
+    panels = make_panels(records) if tables or figures else []
+    sections = build_sections(panels) if panels else []
     if tables is not None:
         write_tables(sections, tables)
-        write_atomic(tables / "metrics.csv", _metrics_table(records).to_csv())
-        write_atomic(tables / "matrices.csv", _matrices_table(records).to_csv())
+        write_atomic(tables / "metrics.csv", _metrics_table(panels).to_csv())
+        write_atomic(tables / "matrices.csv", _matrices_table(panels).to_csv())
         written.append(tables)
     if figures is not None:
         write_figures(sections, figures)
         written.append(figures)
     return written
-
-
-def report_sections(records: Sequence[dict[str, Any]]) -> list[Section]:
-    """Return the sections that `build_report` makes of records."""
-    return build_sections(make_panels(records))
 
 
 def write_tables(sections: Sequence[Section], folder: Path) -> list[Path]:
@@ -140,21 +149,21 @@ def write_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
 _KEYS = ("run", "stream", "scale", "buffer", "method", "seed", "scenario")
 
 
-def _metrics_table(records: Sequence[dict[str, Any]]) -> Table:
+def _metrics_table(panels: Sequence[Panel]) -> Table:
     """Return every metric of every run: one row for each run, scenario and metric."""
     rows = [
         (*keys, metric, value)
-        for keys, record in _scenarios(records)
-        for metric, value in record["metrics"][keys[-1]].items()
+        for keys, record in _scenarios(panels)
+        for metric, value in record.metrics[keys[-1]].items()
     ]
     return Table("Metrics", (*_KEYS, "metric", "value"), rows)
 
 
-def _matrices_table(records: Sequence[dict[str, Any]]) -> Table:
+def _matrices_table(panels: Sequence[Panel]) -> Table:
     """Return every accuracy: one row for each run, scenario, tasks learned and task, counted from 1."""
     rows = [
         (*keys, after, task, value)
-        for keys, record in _scenarios(records)
+        for keys, record in _scenarios(panels)
         for after, row in enumerate(record["matrix"][keys[-1]], 1)
         for task, value in enumerate(row, 1)
         if value is not None
@@ -162,11 +171,11 @@ def _matrices_table(records: Sequence[dict[str, Any]]) -> Table:
     return Table("Accuracies", (*_KEYS, "after_task", "task", "accuracy"), rows)
 
 
-def _scenarios(records: Sequence[dict[str, Any]]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _scenarios(panels: Sequence[Panel]) -> Iterator[tuple[tuple[Any, ...], Record]]:
     """The values of `_KEYS` for each run and scenario, with the run's record."""
-    for panel in make_panels(records):
+    for panel in panels:
         for group in panel.groups:
             for record in group.records:
-                where = (record["run_id"], panel.stream, panel.scale, panel.buffer, group.label)
+                where = (record.run_id, panel.stream, panel.scale, panel.buffer, group.labels["row"])
                 for scenario in SCENARIOS:
-                    yield (*where, record["settings"].get("seed", 0), scenario), record
+                    yield (*where, record.seed, scenario), record

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 import gplasc
 from gplasc._io.table import Table
 from gplasc._io.text import html_text, printable
-from gplasc.report.charts import Chart, legend, share_legend
+from gplasc.report.charts import Chart, legend
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.section import Block, Section
+from gplasc.report.sphere import Sphere
+from gplasc.report.wording import file_name
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One answer of the first screen: a number, what it is, how sure it is, and what the paper says."""
-
-    value: str
-    what: str
-    where: str
-    sure: str
-    paper: str = ""
-    tone: Literal["", "better", "worse"] = ""
+if TYPE_CHECKING:
+    from gplasc.report.findings import Finding
 
 
 def render(
@@ -44,9 +35,6 @@ def render(
         sections: What follows, in order.
         findings: Answers for the first screen.
         warnings: What a reader must know before any number; notes of tables that repeat one are left out.
-
-    Raises:
-        UserError: If jinja2 is missing.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -73,12 +61,12 @@ def render(
         sections=list(zip(_anchors(sections), sections, bodies, strict=True)),
         version=gplasc.__version__,
         made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        spheres=any("<canvas" in body for parts in bodies for _, body in parts),
+        spheres=any(isinstance(block, Sphere) for section in sections for block in section.all_blocks()),
     )
 
 
 def _blocks(blocks: Sequence[Block], warnings: Sequence[str]) -> str:
-    """Tables first, then charts in a grid, other figures in one of their own, and heat maps side by side."""
+    """Tables first, then charts in a grid, spheres in one of their own, and heat maps side by side."""
     text = ""
     for table in blocks:
         if isinstance(table, Table):
@@ -90,32 +78,26 @@ def _blocks(blocks: Sequence[Block], warnings: Sequence[str]) -> str:
             text += "".join(f'<p class="note">{note}</p>\n' for note in notes)
     charts = [block for block in blocks if isinstance(block, Chart)]
     lines = [chart for chart in charts if chart.kind == "line"]
-    shared = legend(lines) if len(lines) > 1 and share_legend(lines) else ""
+    shared = legend(lines) if len(lines) > 1 else ""
     drawn = "".join(chart.to_html(own_legend=not shared or chart.kind != "line") for chart in charts)
-    others = "".join(b.to_html() for b in blocks if not isinstance(b, (Table, Chart, HeatMap)))
+    spheres = [block for block in blocks if isinstance(block, Sphere)]
+    legends = {sphere.legend() for sphere in spheres}
+    common = legends.pop() if len(legends) == 1 < len(spheres) else ""
+    balls = "".join(sphere.to_html(own_legend=not common) for sphere in spheres)
     maps = "".join(block.to_html() for block in blocks if isinstance(block, HeatMap))
-    for kind, inside in (("grid", shared + drawn), ("grid", others), ("maps", maps)):
+    for kind, inside in (("grid", shared + drawn), ("grid balls", common + balls), ("maps", maps)):
         text += f'<div class="{kind}">{inside}</div>\n' if inside else ""
     return text
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:
     """A different target of links for each section, also where titles repeat."""
-    taken: dict[str, int] = {}
-    result = []
+    anchors: list[str] = []
     for section in sections:
-        taken[section.anchor] = number = taken.get(section.anchor, 0) + 1
-        result.append(section.anchor if number == 1 else f"{section.anchor}-{number}")
-    return result
-
-
-def script_json(value: Any) -> str:
-    r"""Return JSON that may stand inside a script element: nothing in it can end the element.
-
-    >>> script_json({"a": "</script>"})
-    '{"a":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+        name = anchor = file_name(section.title) or "section"
+        number = 1
+        while anchor in anchors:
+            number += 1
+            anchor = f"{name}-{number}"
+        anchors.append(anchor)
+    return anchors

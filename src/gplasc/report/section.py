@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gplasc.report.wording import file_name
+from gplasc.report.panels import Panel
 
 
 class Block(Protocol):
@@ -51,15 +52,32 @@ class Section:
     parts: tuple[Subsection, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def anchor(self) -> str:
-        """The heading as the target of a link."""
-        return file_name(self.title) or "section"
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        text: str,
+        parts: Sequence[tuple[Panel, Sequence[Block], str]],
+        *,
+        fold_above: float = 4,
+        notes: Sequence[str] = (),
+    ) -> Section | None:
+        """Build a section with a subsection for each panel that has blocks; None without any.
 
-    def without_heading(self, title: str) -> Section:
-        """Return the section without this heading of unfolded subsections."""
-        parts = (replace(p, title="") if p.title == title and not p.folded else p for p in self.parts)
-        return replace(self, parts=tuple(parts))
+        Args:
+            title: Heading.
+            text: Explanation.
+            parts: For each panel its blocks and a remark.
+            fold_above: With more panels than this their subsections are folded.
+            notes: Notes of the section; repeated ones are left out.
+        """
+        folded = len(parts) > fold_above
+        shown = [
+            Subsection(panel.title, tuple(blocks), remark, folded, panel.name)
+            for panel, blocks, remark in parts
+            if blocks
+        ]
+        return cls(title, (), text, tuple(shown), tuple(dict.fromkeys(notes))) if shown else None
 
     def all_parts(self) -> tuple[Subsection, ...]:
         """The section's own blocks as a first subsection without a heading, then its subsections."""

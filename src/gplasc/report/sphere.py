@@ -6,18 +6,18 @@ the regions need to know what lies in front, which matplotlib's 3-D axes do not.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gplasc._io.text import html_text, printable
 from gplasc.report import style
-from gplasc.report.render import render, script_json
-from gplasc.report.section import Section
+from gplasc.report.charts import legend_list
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -49,7 +49,7 @@ class TaskFeatures:
         labels: (N,) classes.
         color: Color of the task.
         cap: Its region, if there is one.
-        mark: Text beside each feature in the page.
+        marks: A text for each class, in the order of their labels, at its mean in the page.
     """
 
     name: str
@@ -57,7 +57,7 @@ class TaskFeatures:
     labels: NDArray[np.int64]
     color: str
     cap: Cap | None = None
-    mark: str = ""
+    marks: tuple[str, ...] = ()
 
     @property
     def final(self) -> Array:
@@ -67,11 +67,25 @@ class TaskFeatures:
     @property
     def vertices(self) -> Array:
         """The mean feature of each class, (number of classes, 3)."""
-        return _class_means(self.final, self.labels)
+        return np.stack([self.final[self.labels == label].mean(axis=0) for label in np.unique(self.labels)])
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what sphere.js draws."""
+        cap = self.cap and [*(self.cap.axis / np.linalg.norm(self.cap.axis)).tolist(), self.cap.half_angle]
+        # Thousandths of the radius are finer than a screen.
+        history = np.rint(1000 * self.history).astype(int).reshape(len(self.history), -1)
+        return {
+            "name": printable(self.name),
+            "color": style.in_page(self.color),
+            "labels": np.unique(self.labels, return_inverse=True)[1].tolist(),
+            "marks": list(map(printable, self.marks)),
+            "cap": cap,
+            "history": history.tolist(),
+        }
 
 
 @dataclass(frozen=True)
-class SpherePanel:
+class Sphere:
     """One sphere: a still picture for print, and a sphere to turn in the page, with a slider if anything moved.
 
     Args:
@@ -92,63 +106,53 @@ class SpherePanel:
     structure: str | None = None
     name: str = ""
 
-    def to_html(self) -> str:
+    def legend(self) -> str:
+        """Return a list with an entry for every task, which hides it; "" where a single task or marks say enough."""
+        if len(self.tasks) < 2 or all(len(task.labels) == 1 for task in self.tasks):
+            return ""
+        return legend_list(
+            {task.name: f'<i style="background:{style.in_page(task.color)}"></i>' for task in self.tasks}
+        )
+
+    def to_html(self, *, own_legend: bool = True) -> str:
         """Return a figure element with a canvas, which sphere.js draws."""
         data = {
             "view": self.view.tolist(),
             "pole": self.pole.tolist(),
             "structure": self.structure and style.in_page(self.structure),
-            "tasks": [
-                {
-                    "color": style.in_page(task.color),
-                    "labels": task.labels.tolist(),
-                    "mark": printable(task.mark),
-                    "cap": None
-                    if task.cap is None
-                    else [
-                        *(task.cap.axis / np.linalg.norm(task.cap.axis)).tolist(),
-                        float(task.cap.half_angle),
-                    ],
-                    # Thousandths of the radius are finer than a screen.
-                    "history": np.rint(1000 * task.history)
-                    .astype(int)
-                    .reshape(len(task.history), -1)
-                    .tolist(),
-                }
-                for task in self.tasks
-            ],
+            "tasks": [task.to_plain() for task in self.tasks],
         }
-        title, words = html_text(self.title), html_text(self.caption)
-        moments = sum(len(task.history) for task in self.tasks)
-        film = ""
-        if moments > len(self.tasks):  # something moves
-            names = "".join(
-                f'<li><i style="background:{style.in_page(task.color)}"></i>{html_text(task.name)}</li>'
-                for task in self.tasks
-            )
-            film = (
-                '<div class="film"><button type="button" class="play" aria-label="Play">▶</button>'
-                f'<input type="range" min="0" max="{moments - 1}" value="{moments - 1}" aria-label="Step"></div>'
-                f'<ul class="legend">{names}</ul>'
-            )
+        title, words = html_text(self.title), html_text(self.caption).replace("\n", "<br>")
+        last = sum(len(task.history) for task in self.tasks) - 1
+        moves = any(len(task.history) > 1 for task in self.tasks)
+        film = (
+            '<div class="film"><button type="button" class="play" aria-label="Play">▶</button>'
+            f'<input type="range" min="0" max="{last}" value="{last}" aria-label="Step"></div>'
+        )
         return (
-            f'<figure class="card sphere"><p class="title">{title}</p><canvas tabindex="0" role="img" '
-            f'aria-label="{title}. Turn it with the arrow keys."></canvas>{film}'
-            f'<script type="application/json">{script_json(data)}</script>'
-            f"<figcaption>{words.replace(chr(10), '<br>')}</figcaption></figure>\n"
+            f'<figure class="card sphere"><p class="title">{title}</p>{self.legend() if own_legend else ""}'
+            f'<canvas tabindex="0" role="img" aria-label="{title}. Turn it with the arrow keys."></canvas>'
+            f'{film if moves else ""}<script type="application/json">{_script_json(data)}</script>'
+            f"<figcaption>{words}</figcaption></figure>\n"
         )
 
     def write(self, stem: Path) -> list[Path]:
         """Write the still picture as SVG and PDF and return the paths."""
         with style.paper_style():
-            return style.save_figure(
-                sphere_figure([replace(self, caption="")], columns=1), stem, (".svg", ".pdf")
-            )
+            figure = sphere_figure([replace(self, caption="")], columns=1)
+            return style.save_figure(figure, stem, (".svg", ".pdf"))
 
 
-def _class_means(points: Array, labels: NDArray[np.int64]) -> Array:
-    """Mean of the rows of each class, (number of classes, 3)."""
-    return np.stack([points[labels == label].mean(axis=0) for label in np.unique(labels)])
+def _script_json(value: Any) -> str:
+    r"""Return JSON that may stand inside a script element: nothing in it can end the element.
+
+    >>> _script_json({"a": "</script>"})
+    '{"a":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
 
 
 def camera(view: Array, pole: Array) -> Array:
@@ -162,15 +166,14 @@ def camera(view: Array, pole: Array) -> Array:
     return np.stack([np.cross(up, toward), up, toward])
 
 
-def cap_boundary(cap: Cap, count: int = 181) -> Array:
-    """Points (count, 3) on the circle that bounds the cap, the last equal to the first."""
-    axis = cap.axis / np.linalg.norm(cap.axis)
+def circle(axis: Array, angle: float, count: int = 181) -> Array:
+    """Points (count, 3) of the sphere at an angle from the axis (3,), the last equal to the first."""
+    axis = axis / np.linalg.norm(axis)
     first = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
     first = first / np.linalg.norm(first)
-    second = np.cross(axis, first)
     turn = np.linspace(0.0, 2 * np.pi, count)[:, None]
-    ring = np.cos(turn) * first + np.sin(turn) * second
-    return np.asarray(np.cos(cap.half_angle) * axis + np.sin(cap.half_angle) * ring)
+    ring = np.cos(turn) * first + np.sin(turn) * np.cross(axis, first)
+    return np.asarray(np.cos(angle) * axis + np.sin(angle) * ring)
 
 
 def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Array:
@@ -184,7 +187,7 @@ def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Arr
     flat = float(np.hypot(axis[0], axis[1]))
     depth, cosine = sign * float(axis[2]), float(np.cos(cap.half_angle))
     if flat <= cosine:  # no edge point is inside: the circle does not cross the edge of the disk
-        return cap_boundary(cap, count) @ frame[:2].T if depth > 0 else np.empty((0, 2))
+        return circle(cap.axis, cap.half_angle, count) @ frame[:2].T if depth > 0 else np.empty((0, 2))
     # In the plane's own frame: `out` points from the middle of the disk to the cap's axis, `side` across.
     out = axis[:2] / flat
     side = np.array([-out[1], out[0]])
@@ -200,19 +203,11 @@ def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Arr
     return np.concatenate([edge, ring])
 
 
-def _graticule(pole: Array, step: int = 30, count: int = 181) -> list[Array]:
-    """Meridians and parallels every `step` degrees around `pole`, each (count, 3)."""
-    rows = camera(pole, np.eye(3)[np.argmin(np.abs(pole))])
-    east, north, up = rows
-    lines = []
-    along = np.linspace(0.0, 2 * np.pi, count)[:, None]
-    for longitude in np.radians(np.arange(0, 180, step)):
-        across = np.cos(longitude) * east + np.sin(longitude) * north
-        lines.append(np.cos(along) * across + np.sin(along) * up)
-    for latitude in np.radians(np.arange(-90 + step, 90, step)):
-        ring = np.cos(along) * east + np.sin(along) * north
-        lines.append(np.cos(latitude) * ring + np.sin(latitude) * up)
-    return lines
+def _graticule(pole: Array) -> list[Array]:
+    """Meridians and parallels every 30 degrees around the pole, each (181, 3)."""
+    equator = circle(pole, np.pi / 2)
+    meridians = [circle(equator[15 * step], np.pi / 2) for step in range(6)]
+    return [*meridians, *(circle(pole, angle) for angle in np.radians(np.arange(30, 180, 30)))]
 
 
 def _side(points: Array, frame: Array, front: bool) -> Array:
@@ -230,16 +225,11 @@ def _shading(size: int = 360) -> Array:
     return np.asarray(0.885 + 0.115 * (lit + 0.35) / 1.35, dtype=np.float64)
 
 
-def _draw_sphere(axes: Axes, panel: SpherePanel) -> None:
-    """Draw the panel into matplotlib axes: ball, regions, random starts, class structure, final features.
-
-    What lies on the far side is drawn first and fainter.
-    """
+def _draw_sphere(axes: Axes, sphere: Sphere) -> None:
+    """Draw ball, regions, random starts, class structure and final features; first, and fainter, the far side."""
     from matplotlib.patches import Circle, Polygon
 
-    frame = camera(panel.view, panel.pole)
-    axes.set_axis_off()
-    axes.grid(False)
+    frame = camera(sphere.view, sphere.pole)
     axes.set_aspect("equal")
     disk = Circle((0, 0), 1.0, facecolor="none", edgecolor="none", zorder=0)
     axes.add_patch(disk)
@@ -250,110 +240,81 @@ def _draw_sphere(axes: Axes, panel: SpherePanel) -> None:
     axes.set_xlim(-1.06, 1.06)
     axes.set_ylim(-1.42, 1.06)
     for front, order in ((False, 1.0), (True, 4.0)):
-        for line in _graticule(panel.pole):
-            axes.plot(
-                *_side(line, frame, front).T,
-                color="#8A94A0",
-                linewidth=0.33,
-                alpha=0.6 if front else 0.22,
-                zorder=order,
-            )
-        for index, task in enumerate(panel.tasks):
-            color, paper = task.color, style.PAPER
+        for line in _graticule(sphere.pole):
+            x, y = _side(line, frame, front).T
+            axes.plot(x, y, color="#8A94A0", linewidth=0.33, alpha=0.6 if front else 0.22, zorder=order)
+        for index, task in enumerate(sphere.tasks):
+            color = task.color
             if task.cap is not None:
                 outline = cap_outline(task.cap, frame, front=front)
-                if len(outline):
-                    axes.add_patch(
-                        Polygon(outline, color=color, alpha=0.24 if front else 0.1, lw=0, zorder=order + 0.5)
-                    )
-                edge = (
-                    {"linewidth": 0.9}
-                    if front
-                    else {"linewidth": 0.6, "alpha": 0.35, "linestyle": (0, (3, 2))}
-                )
-                axes.plot(
-                    *_side(cap_boundary(task.cap), frame, front).T, color=color, zorder=order + 1, **edge
-                )
+                axes.fill(*outline.T, color=color, alpha=0.24 if front else 0.1, lw=0, zorder=order + 0.5)
+                x, y = _side(circle(task.cap.axis, task.cap.half_angle), frame, front).T
+                far: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.35, "linestyle": (0, (3, 2))}
+                axes.plot(x, y, color=color, zorder=order + 1, **({"linewidth": 0.9} if front else far))
             x, y = _side(task.history[0], frame, front).T
             axes.scatter(
                 x, y, s=1, color=color, alpha=0.45 if front else 0.1, linewidths=0, zorder=order + 1.2
             )
             # Collapsed classes are hundreds of equal marks, of which one is enough.
             x, y = _side(np.unique(task.final.round(3), axis=0), frame, front).T
+            inside, outside = (color, style.PAPER) if front else (style.PAPER, color)
             axes.scatter(
-                x,
-                y,
-                s=26 if front else 18,
-                marker=style.marker(index),
-                facecolor=color if front else paper,
-                edgecolor=paper if front else color,
-                linewidths=0.7,
-                zorder=order + (4 if front else 1.5),
+                x, y, s=26 if front else 18, marker=style.marker(index), facecolor=inside, edgecolor=outside,
+                linewidths=0.7, zorder=order + (4 if front else 1.5),
+            )  # fmt: skip
+    for task in sphere.tasks:
+        ink, corners = sphere.structure or task.color, (task.vertices @ frame.T)[:, :2]
+        axes.add_patch(
+            Polygon(
+                corners, facecolor=ink + "1A", edgecolor=ink, linewidth=1.1, joinstyle="round", zorder=6.5
             )
-    for task in panel.tasks:
-        ink, corners = panel.structure or task.color, (task.vertices @ frame.T)[:, :2]
-        shape = Polygon(
-            corners, facecolor=ink + "1A", edgecolor=ink, linewidth=1.1, joinstyle="round", zorder=6.5
         )
-        axes.add_patch(shape)
     axes.add_patch(Circle((0, 0), 1.0, facecolor="none", edgecolor="#5C6670", linewidth=0.7, zorder=7))
-    axes.set_title(panel.title, pad=3)
-    axes.text(0, -1.1, panel.caption, ha="center", va="top", fontsize=6.8, color="#4A525B", linespacing=1.35)
+    axes.set_title(sphere.title, pad=3)
+    axes.text(0, -1.1, sphere.caption, ha="center", va="top", fontsize=6.8, color="#4A525B", linespacing=1.35)
 
 
-def sphere_figure(panels: Sequence[SpherePanel], *, columns: int = 3) -> Figure:
-    """A matplotlib figure with one sphere per panel, `columns` in a row; call it in `style.paper_style`."""
+def sphere_figure(spheres: Sequence[Sphere], *, columns: int = 3) -> Figure:
+    """A matplotlib figure of spheres, `columns` in a row; call it in `style.paper_style`."""
     from matplotlib.figure import Figure
 
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(2.3 * columns, 2.75 * rows + 0.3))
-    figure.subplots_adjust(
-        left=0.01, right=0.99, bottom=0.3 / (2.75 * rows + 0.3), top=0.96, wspace=0.04, hspace=0.1
-    )
+    rows = -(-len(spheres) // columns)
+    height = 2.75 * rows + 0.3
+    figure = Figure(figsize=(2.3 * columns, height))
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.3 / height, top=0.96, wspace=0.04, hspace=0.1)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        _draw_sphere(axes, panel)
+    for axes, sphere in zip(grid.flat, spheres, strict=False):
+        _draw_sphere(axes, sphere)
+    handles = _legend(spheres)
     figure.legend(
-        handles=_legend(panels),
-        loc="lower center",
-        ncols=2 * columns + 1,
-        handletextpad=0.3,
-        columnspacing=1.1,
+        handles=handles, loc="lower center", ncols=2 * columns + 1, handletextpad=0.3, columnspacing=1.1
     )
     return figure
 
 
-def _legend(panels: Sequence[SpherePanel]) -> list[Artist]:
+def _legend(spheres: Sequence[Sphere]) -> list[Artist]:
     """What the marks mean: each task's final features, their structure, the predicted region, the start."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    most = max(panels, key=lambda panel: len(panel.tasks)).tasks
-    handles: list[Artist] = []
-    for index, task in enumerate(most):
-        mark = Line2D([], [], color=task.color, marker=style.marker(index), markersize=5, linestyle="none")
-        mark.set_label(task.name)
-        handles.append(mark)
-    trained = len(most[0].history) > 1
+    most = max(spheres, key=lambda sphere: len(sphere.tasks)).tasks
+    color, trained = most[0].color, len(most[0].history) > 1
+    handles: list[Artist] = [
+        Line2D([], [], color=t.color, marker=style.marker(i), markersize=5, linestyle="none", label=t.name)
+        for i, t in enumerate(most)
+    ]
+    dots: dict[str, Any] = {"color": color, "linestyle": "none"}
     if trained:
-        structure = next((panel.structure for panel in panels if panel.structure), style.INK)
+        structure = next((sphere.structure for sphere in spheres if sphere.structure), style.INK)
         handles.append(Line2D([], [], color=structure, linewidth=1.1, label="class structure"))
-    region = "region, theory" if trained else "region"
-    cap = Patch(facecolor=most[0].color + "3D", edgecolor=most[0].color, linewidth=0.9, label=region)
-    start = Line2D(
-        [], [], color=most[0].color, marker=".", markersize=2.5, linestyle="none", label="random start"
+    handles.append(
+        Line2D([], [], marker="o", markersize=4.2, markerfacecolor="white", label="far side", **dots)
     )
-    far = Line2D([], [], color=most[0].color, marker="o", markersize=4.2, linestyle="none", label="far side")
-    far.set_markerfacecolor("white")
-    return [*handles, far, cap, *([start] if trained else [])]
-
-
-def sphere_page(panels: Sequence[SpherePanel], *, title: str, introduction: str) -> str:
-    """Return an HTML page with a sphere per panel; it carries all it needs and opens without a network.
-
-    Raises:
-        UserError: If jinja2 is missing.
-    """
-    return render(title, [introduction], [Section("Spheres", tuple(panels))])
+    if any(task.cap for task in most):
+        region = "region, theory" if trained else "region"
+        handles.append(Patch(facecolor=color + "3D", edgecolor=color, linewidth=0.9, label=region))
+    if trained:
+        handles.append(Line2D([], [], marker=".", markersize=2.5, label="random start", **dots))
+    return handles

@@ -21,7 +21,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
 SOFT = "#59636E"
-FAINT = "#9AA3AD"
 RULE = "#DFE3E8"
 PAPER = "#FFFFFF"
 COLORS = {f"c{i}": value for i, value in enumerate(PALETTE)} | {

@@ -4,28 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from gplasc._io.table import Marked
-from gplasc.report.charts import Series
+from gplasc._io.table import Mark, Marked
 from gplasc.results.statistics import Difference, Spread
-
-SEEDS = 5
-"""With fewer pairs of seeds no gain or loss is marked: the interval rests on too few differences."""
-
-
-def show_spread(value: Spread, digits: int = 2) -> str:
-    """Mean and standard deviation; a dash when no run has the number.
-
-    >>> show_spread(Spread(1.0, 0.5, 3)), show_spread(Spread(2.0, math.nan, 1))
-    ('1.00 ± 0.50', '2.00')
-    >>> show_spread(Spread(math.nan, math.nan, 0))
-    '–'
-    """
-    if not math.isfinite(value.mean):
-        return "–"
-    std = f" ± {value.std:.{digits}f}" if math.isfinite(value.std) else ""
-    return f"{value.mean:.{digits}f}".replace("-", "−") + std
 
 
 def signed(value: float) -> str:
@@ -37,40 +19,33 @@ def signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
 
 
-def show_difference(value: Difference) -> str:
-    """Mean paired difference and its interval.
+def show_spread(value: Spread) -> str:
+    """Mean and standard deviation; a dash when no run has the number.
 
-    >>> show_difference(Difference(1.0, -0.5, 2.0, 3))
-    '+1.00 [−0.50, +2.00]'
+    >>> show_spread(Spread(1.0, 0.5, 3)), show_spread(Spread(2.0, math.nan, 1))
+    ('1.00 ± 0.50', '2.00')
+    >>> show_spread(Spread(math.nan, math.nan, 0))
+    '–'
     """
-    if not value.count:
+    if not math.isfinite(value.mean):
         return "–"
-    interval = f" [{signed(value.low)}, {signed(value.high)}]" if math.isfinite(value.low) else ""
-    return signed(value.mean) + interval
+    std = f" ± {value.std:.2f}" if math.isfinite(value.std) else ""
+    return f"{value.mean:.2f}".replace("-", "−") + std
 
 
-def mark_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
-    """A difference as a cell; a gain or a loss is marked when the interval of at least five pairs does not include 0.
+def show_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
+    """A mean paired difference with its interval, marked as a gain or a loss if it is certain.
 
-    >>> [mark_difference(Difference(1.0, 0.5, 1.5, n)).mark for n in (0, 4, 5)]
-    ['muted', '', 'better']
+    >>> show_difference(Difference(1.0, 0.5, 1.5, 5))
+    Marked(value='+1.00 [+0.50, +1.50]', mark='better')
+    >>> [show_difference(Difference(1.0, 0.5, 1.5, n)).mark for n in (0, 4)]
+    ['muted', '']
     """
     if value is None or not value.count:
         return Marked("–", "muted")
-    text = show_difference(value)
-    if value.count < SEEDS or not math.isfinite(value.low) or value.low <= 0 <= value.high:
-        return Marked(text)
-    return Marked(text, "better" if (value.low > 0) == more_is_better else "worse")
-
-
-def known(value: float) -> float | None:
-    """The value, or None for NaN and infinity, which no figure can draw."""
-    return value if math.isfinite(value) else None
-
-
-def say_ends(lines: Sequence[Series]) -> str:
-    """The last value of every line in words."""
-    return say_values([(line.name, line.y[-1]) for line in lines if line.y])
+    interval = f" [{signed(value.low)}, {signed(value.high)}]" if math.isfinite(value.low) else ""
+    marks: tuple[Mark, Mark, Mark] = ("", "better", "worse")  # the last is also number -1
+    return Marked(signed(value.mean) + interval, marks[value.verdict if more_is_better else -value.verdict])
 
 
 def say_values(named: Iterable[tuple[str, float | None]]) -> str:
@@ -79,7 +54,7 @@ def say_values(named: Iterable[tuple[str, float | None]]) -> str:
     >>> say_values([("er", 1.0), ("gem", -2.0), ("der", None)])
     'er 1; gem −2'
     """
-    pairs = [(value, name) for name, value in named if value is not None]
+    pairs = [(value, name) for name, value in named if value is not None and math.isfinite(value)]
     if len(pairs) <= 4:
         return "; ".join(f"{name} {_short(value)}" for value, name in pairs)
     high, low = max(pairs), min(pairs)
@@ -90,21 +65,20 @@ def _short(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
+def say_count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> say_count(1, "run"), say_count(2, "run")
+    ('1 run', '2 runs')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def cut_words(text: str, length: int = 700) -> str:
     """Cut a long list between two entries."""
     if len(text) <= length:
         return text
     return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."
-
-
-def scale_note(scale: str) -> str:
-    """What a scale's numbers are worth."""
-    return {
-        "smoke": "Measured at smoke scale: a few steps on a few small images, to show that everything runs. "
-        "The numbers say nothing about the methods.",
-        "cpu": "Measured at cpu scale: the same code with a smaller model, fewer epochs or fewer images than the "
-        "published protocol. Not a reproduction of published numbers.",
-    }.get(scale, "")
 
 
 def file_name(text: str, length: int = 40) -> str:

@@ -8,18 +8,13 @@ from collections.abc import Sequence
 from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Guide, Series
-from gplasc.report.groups import Panel, finite, show_value
-from gplasc.report.lines import ROWS, panel_section, rank
+from gplasc.report.panels import ROWS, Panel, rank, show_value
 from gplasc.report.section import Block, Section
-from gplasc.report.wording import (
-    SEEDS,
-    cut_words,
-    known,
-    mark_difference,
-    scale_note,
-    show_difference,
-    show_spread,
-)
+from gplasc.report.wording import cut_words, show_difference, show_spread
+from gplasc.results.group import Measure, finite
+from gplasc.results.statistics import ENOUGH_PAIRS
+
+_ACCURACIES = {scenario: Measure("final_accuracy", scenario=scenario) for scenario in SCENARIOS}
 
 
 def summary(panels: Sequence[Panel]) -> Section | None:
@@ -29,78 +24,69 @@ def summary(panels: Sequence[Panel]) -> Section | None:
         "seen (class-IL), or among those of the image's own task (task-IL). Each entry is mean ± standard deviation "
         "over n seeds. A gain is the mean difference, seed by seed, to the same method without the plug-in, with its "
         "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark intervals of at least "
-        f"{SEEDS} seeds that do not include 0."
+        f"{ENOUGH_PAIRS} seeds that do not include 0."
     )
-    notes = _unlike_notes(panels)
-    return panel_section("Summary", text, panels, _blocks, fold_above=math.inf, notes=notes)
+    parts = [(panel, _blocks(panel), "") for panel in panels]
+    notes = [note for panel in panels for note in _unlike_notes(panel)]
+    return Section.of("Summary", text, parts, fold_above=math.inf, notes=notes)
 
 
 def _blocks(panel: Panel) -> list[Block]:
     chart = _gain_chart(panel)
-    return [_summary_table(panel), chart] if chart else [_summary_table(panel)]
+    return [_summary_table(panel), chart] if chart.drawable else [_summary_table(panel)]
 
 
-def _unlike_notes(panels: Sequence[Panel]) -> list[str]:
+def _unlike_notes(panel: Panel) -> list[str]:
+    """Say in which settings a group and its base also differ."""
     notes = []
-    for panel in panels:
-        for c in panel.comparisons:
-            if c.unlike:
-                names = ", ".join(
-                    f"{n} ({show_value(c.group.settings.get(n))}, base {show_value(c.base.settings.get(n))})"
-                    for n in c.unlike
-                )
-                notes.append(f"{panel.title}: {c.group.label} and its base also differ in {names}.")
+    for group, base, unlike in panel.comparisons:
+        names = ", ".join(
+            f"{n} ({show_value(group.settings.get(n))}, base {show_value(base.settings.get(n))})"
+            for n in unlike
+        )
+        if names:
+            notes.append(f"{panel.title}: {group.labels['row']} and its base also differ in {names}.")
     return notes
 
 
 def _summary_table(panel: Panel) -> Table:
     """Both scenarios' accuracy with gains, and forgetting."""
-    has_gain = bool(panel.comparisons)
     columns = ["method", "n"]
     for title in SCENARIOS.values():
-        columns += [f"{title} accuracy", *([f"{title} gain"] if has_gain else [])]
+        columns += [f"{title} accuracy", *([f"{title} gain"] if panel.comparisons else [])]
     columns += ["class-IL average incremental", "class-IL forgetting", "task-IL forgetting"]
     best = {
-        scenario: max(
-            finite(g.spread(scenario, "final_accuracy").mean for g in panel.contestants), default=math.nan
-        )
-        for scenario in SCENARIOS
+        measure: max(finite(group.spread(measure).mean for group in panel.groups), default=math.nan)
+        for measure in _ACCURACIES.values()
     }
     rows = []
     for group in panel.groups:
-        row: list[str | Marked] = [group.label, str(len(group.records))]
-        for scenario in SCENARIOS:
-            value = group.spread(scenario, "final_accuracy")
-            is_best = value.mean == best[scenario] and len(panel.groups) > 1 and group in panel.contestants
+        row: list[str | Marked] = [group.labels["row"], str(len(group.records))]
+        for measure in _ACCURACIES.values():
+            value = group.spread(measure)
+            is_best = value.mean == best[measure] and len(panel.groups) > 1
             row.append(Marked(show_spread(value), "best" if is_best else ""))
-            if has_gain:
-                row.append(mark_difference(panel.gain(group, scenario, "final_accuracy")))
-        row.append(show_spread(group.spread("class_il", "average_incremental_accuracy")))
-        row += [show_spread(group.spread(scenario, "forgetting")) for scenario in SCENARIOS]
-        rows.append(tuple(row))
-    return Table(
-        "Final accuracy, percent",
-        columns,
-        rows,
-        notes=[note] if (note := scale_note(panel.scale)) else [],
-        name="summary",
-    )
+            if panel.comparisons:
+                row.append(show_difference(panel.gain(group, measure)))
+        row.append(show_spread(group.spread(Measure("average_incremental_accuracy", scenario="class_il"))))
+        row += [show_spread(group.spread(Measure("forgetting", scenario=scenario))) for scenario in SCENARIOS]
+        rows.append(row)
+    return Table("Final accuracy, percent", columns, rows, panel.scale_notes, name="summary")
 
 
-def _gain_chart(panel: Panel) -> Chart | None:
-    """The gains as dots with intervals; None without any."""
-    best = sorted(panel.comparisons, key=lambda c: -rank(c.group))[:ROWS]
-    drawn = [c for c in panel.comparisons if c in best]
-    series, words = [], []
-    for index, (scenario, title) in enumerate(SCENARIOS.items()):
-        gains = [(c.group.label, c.difference(scenario, "final_accuracy")) for c in drawn]
-        known_gains = [(label, gain) for label, gain in gains if gain.count]
-        words += [f"{label} {show_difference(gain)}" for label, gain in known_gains if index == 0]
-        labels = tuple(label for label, _ in known_gains)
-        values = tuple(gain.mean for _, gain in known_gains)
-        low, high = (tuple(known(getattr(gain, end)) for _, gain in known_gains) for end in ("low", "high"))
-        series.append(Series(title, labels, values, low, high, index))
-    text = cut_words("Class-IL gain in points: " + "; ".join(words) + ".", 400)
+def _gain_chart(panel: Panel) -> Chart:
+    """The gains as dots with intervals."""
+    best = sorted(panel.comparisons, key=lambda pair: -rank(pair.group))[:ROWS]
+    series = []
+    for index, (scenario, measure) in enumerate(_ACCURACIES.items()):
+        gains = {pair.group.labels["row"]: pair.gain(measure) for pair in panel.comparisons if pair in best}
+        gains = {label: gain for label, gain in gains.items() if gain.count}
+        values, low, high = (
+            tuple(getattr(gain, end) for gain in gains.values()) for end in ("mean", "low", "high")
+        )
+        series.append(Series(SCENARIOS[scenario], tuple(gains), values, low, high, index))
+        if index == 0:
+            words = "; ".join(f"{label} {show_difference(gain).value}" for label, gain in gains.items())
+    text = cut_words(f"Class-IL gain in points: {words}.", 400)
     title = "Gain by the plug-in over the same method without it"
-    chart = Chart(title, "", "percentage points", tuple(series), text, "interval", (Guide(0.0),), name="gain")
-    return chart if chart.drawable else None
+    return Chart(title, "", "percentage points", tuple(series), text, "interval", (Guide(0.0),), name="gain")

@@ -1,4 +1,4 @@
-"""Seconds per phase, and what the plug-ins add."""
+"""Seconds of each phase, and what the plug-ins add."""
 
 from __future__ import annotations
 
@@ -6,52 +6,70 @@ from collections.abc import Sequence
 
 from gplasc._io.table import Marked, Table
 from gplasc.report.charts import Chart, Series
-from gplasc.report.groups import Group, Panel, phase_seconds
-from gplasc.report.lines import ROWS, drawn_groups, panel_section
+from gplasc.report.panels import ROWS, Panel
 from gplasc.report.section import Block, Section
-from gplasc.report.wording import known, say_values, show_spread
+from gplasc.report.wording import say_values, show_spread
+from gplasc.results.group import Group
 from gplasc.results.statistics import Spread, spread
 
 
-def _seconds(group: Group, phase: str) -> Spread:
-    return spread([phase_seconds(record).get(phase, 0.0) for record in group.records])
-
-
 def time(panels: Sequence[Panel]) -> Section | None:
-    """Seconds per phase, and what the plug-ins add."""
+    """Seconds of each phase, and what the plug-ins add."""
     text = (
         "Mean over seeds. The ratio of training times compares runs of equal seed on the same device, processor and "
         "number of threads; machines that did other work at the same time disturb it."
     )
-    return panel_section("Time", text, panels, _blocks)
+    return Section.of("Time", text, [(panel, _blocks(panel), "") for panel in panels])
 
 
 def _blocks(panel: Panel) -> list[Block]:
-    names = list(dict.fromkeys(n for g in panel.groups for r in g.records for n in phase_seconds(r)))
+    records = [record for group in panel.groups for record in group.records]
+    names = list(dict.fromkeys(name for record in records for name in record.phase_seconds()))
     if not names:
         return []
-    shown = drawn_groups(panel, ROWS)
-    labels = tuple(g.label for g in shown)
+    shown = panel.best(ROWS)
+    labels = tuple(group.labels["row"] for group in shown)
     series = tuple(
-        Series(name, labels, tuple(known(_seconds(g, name).mean) for g in shown), color=index)
+        Series(name, labels, tuple(_seconds(group, name).mean for group in shown), color=index)
         for index, name in enumerate(names)
     )
-    totals = [sum(v or 0.0 for v in column) for column in zip(*(s.y for s in series), strict=True)]
+    totals = [sum(_seconds(group, name).mean for name in names) for group in shown]
     words = f"Seconds in all: {say_values(zip(labels, totals, strict=True))}."
-    chart = Chart("Seconds per run by phase", "", "seconds", series, words, "stack", name="time")
-    rows: list[list[str | Marked]] = []
+    rows = []
     for group in panel.groups:
-        comparison = panel.comparison(group)
-        cost = comparison.overhead() if comparison else None
-        tasks = max(len(group.first.get("timings") or []), 1)
-        per_task = [phase_seconds(r).get("train", 0.0) / tasks for r in group.records]
+        pair = panel.comparison(group)
+        cost = _ratio(group, pair.base) if pair else spread([])
+        per_task = [
+            record.phase_seconds().get("train", 0.0) / max(len(group.first.timings), 1)
+            for record in group.records
+        ]
         rows.append(
             [
-                group.label,
+                group.labels["row"],
                 *(show_spread(_seconds(group, name)) for name in names),
                 show_spread(spread(per_task)),
-                f"× {show_spread(cost)}" if cost and cost.count else Marked("–", "muted"),
+                f"× {show_spread(cost)}" if cost.count else Marked("–", "muted"),
             ]
         )
     columns = ("method", *names, "training, per task", "training, plug-in to base")
-    return [chart, Table("Seconds per run, mean ± standard deviation", columns, rows, name="time")]
+    return [
+        Chart("Seconds per run by phase", "", "seconds", series, words, "stack", name="time"),
+        Table("Seconds per run, mean ± standard deviation", columns, rows, name="time"),
+    ]
+
+
+def _seconds(group: Group, phase: str) -> Spread:
+    return spread([record.phase_seconds().get(phase, 0.0) for record in group.records])
+
+
+def _ratio(group: Group, base: Group) -> Spread:
+    """How many times as long training takes, for each seed that both have on the same machine."""
+    ours, theirs = (
+        {
+            (r.seed, *(r.environment.get(name) for name in ("device", "processor", "threads"))): seconds
+            for r in runs.records
+            if (seconds := r.phase_seconds().get("train", 0.0)) > 0
+        }
+        for runs in (group, base)
+    )
+    return spread([ours[key] / theirs[key] for key in ours if key in theirs])

@@ -31,6 +31,8 @@
     const canvas = box.querySelector("canvas"), pen = canvas.getContext("2d");
     const slider = box.querySelector("input"), play = box.querySelector(".play");
     const points = (flat) => Array.from({ length: flat.length / 3 }, (_, i) => [0, 1, 2].map((k) => flat[3 * i + k] / 1000));
+    const legend = box.querySelector(".legend") || box.parentElement.querySelector(":scope > .legend");
+    const hidden = () => new Set(Array.from(legend ? legend.querySelectorAll("[aria-pressed=false]") : [], (button) => button.dataset.for));
     const tasks = data.tasks.map((task) => ({ ...task, history: task.history.map(points) }));
     const moments = tasks.flatMap((task, index) => task.history.map((_, row) => [index, row]));
     const pole = unit(data.pole), toward = unit(data.view);
@@ -56,38 +58,43 @@
         list.map(seen).forEach((p, i, all) => { if (side * p[2] >= 0 && i && side * all[i - 1][2] >= 0) pen.lineTo(p[0], p[1]); else pen.moveTo(p[0], p[1]); });
         pen.stroke();
       }
+      function label(text, p, side, inside) { // at its place, or, for a single point, next to it, outward
+        if (side * p[2] < 0) return;
+        pen.save(); pen.scale(1 / size, -1 / size);
+        pen.font = `600 ${inside ? 15 : 13}px system-ui, sans-serif`; pen.textAlign = "center"; pen.textBaseline = "middle";
+        const far = Math.hypot(p[0], p[1]), way = inside ? [0, 0] : far > 0.01 ? [p[0] / far, p[1] / far] : [0, 1];
+        const x = p[0] * size + 13 * way[0], y = -p[1] * size - 13 * way[1];
+        ink("--card", side > 0 ? 0.9 : 0.4, 1); pen.lineWidth = inside ? 4 : 3; pen.strokeText(text, x, y);
+        ink("--ink", side > 0 ? 1 : 0.5, 1); pen.fillText(text, x, y);
+        pen.restore();
+      }
+      const left = hidden(), shown = tasks.filter((task) => !left.has(task.name));
       const [current, row] = moments[slider ? +slider.value : moments.length - 1];
       for (const side of [-1, 1]) {
         const front = side > 0;
         if (front) { ink("--card", 0.45, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.fill(); }
         for (const arc of grid) line(arc, side, "--soft", front ? 0.35 : 0.15, 0.6);
-        tasks.forEach(function (task, index) {
+        for (const task of shown) {
+          const index = tasks.indexOf(task);
           if (task.cap) {
             trace(outline(seen(task.cap.slice(0, 3)), task.cap[3], side));
             ink(task.color, front ? 0.22 : 0.1, 1); pen.fill();
             line(ring(task.cap.slice(0, 3), task.cap[3]), side, task.color, front ? 1 : 0.4, 1.5);
           }
-          if (index > current) return;
+          if (index > current) continue;
           const now = task.history[index === current ? row : task.history.length - 1];
-          const classes = new Map();
-          now.forEach((p, i) => classes.set(task.labels[i], [...(classes.get(task.labels[i]) || []), p]));
-          const corners = [...classes.values()].map((list) => seen(scaled(list.reduce(sum), 1 / list.length)));
+          const classes = [];
+          now.forEach((p, i) => (classes[task.labels[i]] ||= []).push(p));
+          const means = classes.map((list) => scaled(list.reduce(sum), 1 / list.length)), corners = means.map(seen);
           if (front && corners.length > 1) { trace([...corners, corners[0], corners[1]]); ink(data.structure || task.color, 0.9, 2); pen.stroke(); }
           for (const p of now.map(seen).filter((q) => side * q[2] >= 0)) {
             const radius = (now.length > 1 ? 2.5 : 4) / size;
             pen.beginPath(); pen.arc(p[0], p[1], radius, 0, 7);
             ink(task.color, front ? 0.95 : 0.45, 1.5);
             if (front) pen.fill(); else pen.stroke();
-            if (!task.mark) continue;
-            pen.save(); pen.scale(1 / size, -1 / size);
-            pen.font = "600 13px system-ui, sans-serif"; pen.textAlign = "center"; pen.textBaseline = "middle";
-            const far = Math.hypot(p[0], p[1]), way = far > 0.01 ? [p[0] / far, p[1] / far] : [0, 1]; // beside its mark, outward
-            const x = p[0] * size + 13 * way[0], y = -p[1] * size - 13 * way[1];
-            ink("--card", front ? 0.9 : 0.4, 1); pen.lineWidth = 3; pen.strokeText(task.mark, x, y);
-            ink("--ink", front ? 1 : 0.5, 1); pen.fillText(task.mark, x, y);
-            pen.restore();
           }
-        });
+          task.marks.forEach((text, i) => label(text, seen(unit(means[i])), side, now.length > 1));
+        }
       }
       ink("--soft", 0.8, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.stroke();
       canvas.dataset.drawn = "true";
@@ -113,6 +120,7 @@
         timer = setInterval(function () { slider.value = +slider.value + 1; draw(); if (slider.value === slider.max) clearInterval(timer); }, 120);
       });
     }
+    if (legend) legend.addEventListener("click", () => requestAnimationFrame(draw)); // page.js has pressed the button
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     addEventListener("beforeprint", draw);
     new ResizeObserver(draw).observe(canvas);

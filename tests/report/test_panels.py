@@ -2,15 +2,26 @@ import math
 
 import pytest
 
-from gplasc.errors import UserError
-from gplasc.report.groups import make_panels, mean_matrix
-from gplasc.report.lines import line_styles
+from gplasc._io.table import Table
+from gplasc.report.panels import Panel, make_panels
+from gplasc.report.sections.time import time
+from gplasc.results.group import Measure
+from gplasc.results.record import Record
+
+
+def ratio(panel: Panel) -> str:
+    """The last cell of the table of times."""
+    section = time([panel])
+    assert section is not None
+    table = section.all_blocks()[1]
+    assert isinstance(table, Table)
+    return str(table.cells[-1][-1].value)
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(make_record) -> None:
     records = [make_record(seed=seed) for seed in (2, 0, 1)] + [make_record("er")]
     (panel,) = make_panels(records)
-    assert [group.label for group in panel.groups] == ["co2l", "er"]
+    assert [group.labels["row"] for group in panel.groups] == ["co2l", "er"]
     assert [r["settings"]["seed"] for r in panel.groups[0].records] == [0, 1, 2]
 
 
@@ -36,7 +47,7 @@ def test_streams_scales_memories_and_divisions_into_tasks_are_panels_of_their_ow
 def test_variants_are_named_by_the_setting_that_tells_them_apart(make_record) -> None:
     records = [make_record(settings={"train": {"lr": lr, "milestones": [60, 75]}}) for lr in (1.0, 0.5)]
     (panel,) = make_panels(records)
-    assert [group.label for group in panel.groups] == ["co2l, lr 0.5", "co2l, lr 1.0"]
+    assert [group.labels["row"] for group in panel.groups] == ["co2l, lr 0.5", "co2l, lr 1.0"]
 
 
 def test_gain_is_the_mean_difference_over_common_seeds(make_record) -> None:
@@ -51,11 +62,11 @@ def test_gain_is_the_mean_difference_over_common_seeds(make_record) -> None:
             if plain["settings"]["seed"] == other["settings"]["seed"]:
                 of = [r["metrics"]["task_il"]["final_accuracy"] for r in (plain, other)]
                 slow.append(of[1] - of[0])
-    gain = comparison.difference("task_il", "final_accuracy")
+    gain = comparison.gain(Measure("final_accuracy", scenario="task_il"))
     assert gain.count == len(slow) == 3
     assert gain.mean == pytest.approx(sum(slow) / 3)
     assert gain.low <= gain.mean <= gain.high
-    assert comparison.overhead().mean == pytest.approx(2.0)
+    assert ratio(panel) == "× 2.00 ± 0.00"
 
 
 def test_the_nearest_base_is_taken_and_its_other_settings_are_told(make_record) -> None:
@@ -67,31 +78,22 @@ def test_the_nearest_base_is_taken_and_its_other_settings_are_told(make_record) 
     assert comparison.unlike == ("train.lr",)
 
 
-def test_times_of_different_machines_are_not_compared(make_record) -> None:
-    records = [make_record(), make_record("co2l", ("gplasc",))]
+def test_times_of_different_machines_are_not_compared(make_data) -> None:
+    records = [make_data(), make_data("co2l", ("gplasc",))]
     records[1]["environment"]["device"] = "another"
-    (panel,) = make_panels(records)
-    assert panel.comparisons[0].overhead().count == 0
+    (panel,) = make_panels([Record.parse(record) for record in records])
+    assert ratio(panel) == "–"
 
 
-def test_missing_numbers_are_left_out(make_record) -> None:
-    records = [make_record(seed=seed) for seed in range(3)]
-    records[0]["metrics"]["class_il"]["forgetting"] = math.nan
-    records[1]["metrics"]["class_il"]["forgetting"] = None
-    (panel,) = make_panels(records)
-    value = panel.groups[0].spread("class_il", "forgetting")
+def test_missing_numbers_are_left_out(make_data) -> None:
+    records = [make_data(seed=seed) for seed in range(3)]
+    for record in records[:2]:
+        record["matrix"]["class_il"][2][0] = math.nan
+    (panel,) = make_panels([Record.parse(record) for record in records])
+    value = panel.groups[0].spread(Measure("forgetting", scenario="class_il"))
     assert value.count == 1
-    assert value.mean == records[2]["metrics"]["class_il"]["forgetting"]
-    assert mean_matrix([[[math.nan, 1.0]], [[3.0, None]]]) == [[3.0, 1.0]]
-
-
-@pytest.mark.parametrize(
-    ("broken", "lacks"), [({}, "settings"), ({"matrix": {"class_il": []}}, "matrix.task_il")]
-)
-def test_what_is_no_record_is_named(make_record, broken, lacks) -> None:
-    record = make_record() | broken if broken else {"run_id": "abc"}
-    with pytest.raises(UserError, match=lacks):
-        make_panels([record])
+    assert value.mean == panel.groups[0].records[2].metric("forgetting")
+    assert panel.groups[0].matrix("class_il")[2][0] == records[2]["matrix"]["class_il"][2][0]
 
 
 def test_no_two_lines_of_a_figure_look_the_same(make_record) -> None:
@@ -103,7 +105,7 @@ def test_no_two_lines_of_a_figure_look_the_same(make_record) -> None:
         ("er", ("gplasc-plus",)),
     ]
     (panel,) = make_panels([make_record(method, plugins) for method, plugins in rows])
-    looks = line_styles(panel)
+    looks = panel.looks
     assert len(set(looks.values())) == len(looks) == 5
     assert looks["co2l"] == (looks["co2l+gplasc"][0], True), (
         "a base has the color of its first variant, hollow"
