@@ -18,7 +18,6 @@ import torch
 
 from gplasc.errors import UserError
 from gplasc.paper.fair.summary import RowResult, read_summary
-from gplasc.plugins.gplasc_plus import PlaceEvidence
 from gplasc.results.statistics import paired_difference, spread
 from gplasc.runs.restore import restore
 
@@ -34,8 +33,8 @@ def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, li
     features = [found.features(part) for part in samples]
     last = found.stream[-1].classes.start
     numbers = {}
-    for weight in weights if isinstance(predictor, PlaceEvidence) else [1.0]:
-        if isinstance(predictor, PlaceEvidence):
+    for weight in weights if hasattr(predictor, "place_of") else [1.0]:
+        if hasattr(predictor, "place_of"):
             predictor.weight = weight
         with torch.no_grad():
             labels = [predictor(part).argmax(1) for part in features]

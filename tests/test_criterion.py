@@ -14,7 +14,6 @@ from torch import Tensor, nn
 import gplasc.criterion
 from gplasc import losses
 from gplasc.criterion import GPLASC
-from gplasc.criterion.monitor import Monitor
 from gplasc.geometry import region, simplex_etf
 
 
@@ -562,7 +561,7 @@ def test_features_that_are_not_finite_are_an_error_that_names_them(name, value):
     criterion(labels=LABELS, task=1, **arguments)
     arguments[name][2, 3] = value
     unchecked = GPLASC(3, 8, num_classes=2, frame="simplex")
-    unchecked.monitor = Monitor(unchecked, check_features=False)
+    unchecked.monitor.check = lambda *rows: None
     assert not sum(unchecked(labels=LABELS, task=1, **arguments).values()).isfinite()
 
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageEnhance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gplasc.criterion import GPLASC
+from gplasc.criterion.regions import Regions
 from gplasc.learning import Learner
 from gplasc.learning.pool import order_batches
 from gplasc.models import Network
@@ -81,9 +81,9 @@ class PlainLoop:
         learner.step(ctx.pool.take(torch.arange(4)))  # the region of the task is known after a step
         for encoder in (self._encoder, self._previous):
             encoder.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        criterion = ctx.modules["gplasc"]
-        assert isinstance(criterion, GPLASC)
-        self._threshold, self._target = criterion.region(1).k, criterion.vertices[1]
+        regions = ctx.modules["gplasc"]
+        assert isinstance(regions, Regions)
+        self._threshold, self._target = regions.region(1).k, regions.vertices[1]
         self._random = _Draws(seed)
         self._first = ctx.task.classes.start
         self._optimizer = torch.optim.SGD(ctx.modules.parameters(), lr=0.01, momentum=0.9, foreach=False)

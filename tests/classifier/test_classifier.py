@@ -81,7 +81,7 @@ def test_more_tasks_than_the_feature_space_has_directions(new):
     seen = []
     for task in range(12):
         classifier.learn(pattern(task % 9, 4, seed=task), [task] * 4)
-        seen.append(classifier.model.learner.plugins[0].criterion.vertices.clone())
+        seen.append(classifier.model.learner.ctx.modules["gplasc"].vertices.clone())
     for before, after in itertools.pairwise(seen):
         assert torch.equal(after[: len(before)], before)
     assert [len(vertices) for vertices in seen] == [8] * 8 + [10] * 4

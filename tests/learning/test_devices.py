@@ -185,9 +185,7 @@ def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
     learner.ctx.classes_per_task, learner.position.task = [2], 1
     learner.ctx.keep_previous()
     learner.enter(stream[1], past=stream[:1])
-    learner.plugins[0].criterion.monitor._inspected.add(
-        1
-    )  # the first step of a task looks at the features once
+    learner.plugins[0].monitor._inspected.add(1)  # the first step of a task looks at the features once
     learner.ctx.modules.train()
     with Traffic() as traffic, Literals():
         terms = learner.step(learner.ctx.pool.take(torch.arange(0, len(learner.ctx.pool), 4)))

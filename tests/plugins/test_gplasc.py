@@ -4,12 +4,13 @@ import warnings
 import pytest
 import torch
 
+from gplasc.criterion.terms import position_term
 from gplasc.errors import UserError
 
 
-def range_and_position(z, labels, criterion, task):
+def range_and_position(z, labels, regions, task):
     """The two terms of the rows of one task, row by row, with the target that fits signed features."""
-    found = criterion.region(task)
+    found = regions.region(task)
     gaps = [
         max(0.0, found.k - (z[i] @ z[j]).item())
         for i in range(len(z))
@@ -17,7 +18,7 @@ def range_and_position(z, labels, criterion, task):
         if labels[i] != labels[j]
     ]
     center = torch.stack([z[labels == c].mean(0) for c in labels.unique()]).mean(0)
-    position = (center - found.center_norm * criterion.vertices[task]).square().sum().item()
+    position = (center - found.center_norm * regions.vertices[task]).square().sum().item()
     return sum(gaps) / len(gaps), position
 
 
@@ -32,7 +33,7 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, te
     assert terms["distill"].item() == pytest.approx(
         (z - before)[past].square().sum(1).mean().item(), rel=1e-5
     )
-    wanted = range_and_position(z[~past], y[~past], learner.plugins[0].criterion, 1)
+    wanted = range_and_position(z[~past], y[~past], learner.ctx.modules["gplasc"], 1)
     assert terms["range"].item() == pytest.approx(wanted[0], rel=1e-4, abs=1e-7)
     assert terms["position"].item() == pytest.approx(wanted[1], rel=1e-4)
 
@@ -119,18 +120,17 @@ def test_equal_weights_have_no_distance(tiny, method, second_task, terms_of):
 
 def test_the_center_is_the_mean_of_class_means_and_this_is_declared(tiny, second_task):
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
-    plugin = learner.plugins[0]
+    plugin, regions = learner.plugins[0], learner.ctx.modules["gplasc"]
+    norm = regions.size(2).center_norm
     features = torch.nn.functional.normalize(
         torch.randn(6, 128, generator=torch.Generator().manual_seed(0)), dim=1
     )
 
     def position(y):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return plugin.criterion(features, torch.tensor(y), 1, num_classes=2)["position"].item()
+        return position_term(features, torch.tensor(y), regions.vertices[1], norm, plugin.monitor).item()
 
     balanced = position([2, 2, 2, 3, 3, 3])
-    target = plugin.criterion.region(1).center_norm * plugin.criterion.vertices[1]
+    target = norm * regions.vertices[1]
     of_the_paper = (features.mean(0) - target).square().sum().item()
     assert balanced == pytest.approx(of_the_paper, rel=1e-5)
     unequal = (features[:5].mean(0) / 2 + features[5] / 2 - target).square().sum().item()
@@ -151,7 +151,7 @@ def test_rows_of_their_own_can_be_asked_for(tiny, second_task, terms_of):
 def test_expected_tasks(tiny, tasks, new_learner):
     learner = new_learner(tiny("co2l", ("gplasc",), **{"gplasc.expected_tasks": tasks}))
     wanted = {"known": 3, "unknown": 100}.get(tasks, tasks)
-    assert len(learner.plugins[0].criterion.vertices) == wanted
+    assert len(learner.ctx.modules["gplasc"].vertices) == wanted
 
 
 def test_too_few_regions_are_refused(tiny, new_learner):
@@ -185,14 +185,16 @@ def test_targets(tiny, target, new_learner):
 
 
 @pytest.mark.parametrize(("features", "target"), [("relu", "unit"), ("signed", "scaled")])
-def test_the_target_suits_the_features(tiny, features, target, new_learner):
-    learner = new_learner(tiny("co2l", ("gplasc",), **{"model.features": features}))
-    assert learner.plugins[0].criterion.position_target == target
+def test_the_target_suits_the_features(tiny, features, target, second_task, terms_of):
+    learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": features}))
+    terms_of(learner)
+    norm = learner.plugins[0].monitor.seen["target_norm"]
+    assert norm == (1.0 if target == "unit" else learner.ctx.modules["gplasc"].region(1).center_norm)
 
 
 def test_frame_depends_on_the_seed_and_is_part_of_the_state(tiny, new_learner):
     frames = [
-        new_learner(tiny("co2l", ("gplasc",), seed=seed)).plugins[0].criterion.vertices for seed in (0, 0, 1)
+        new_learner(tiny("co2l", ("gplasc",), seed=seed)).ctx.modules["gplasc"].vertices for seed in (0, 0, 1)
     ]
     assert torch.equal(frames[0], frames[1])
     assert not torch.equal(frames[0], frames[2])
@@ -221,7 +223,7 @@ def test_the_note_on_relu_features_names_a_setting_of_runs(tiny, second_task):
     ctx, (plugin,) = learner.ctx, learner.plugins
     own = learner.method.parts(ctx.pool.take(torch.arange(len(ctx.pool))), ctx)
     own["batch"].out = ctx.forward(own["batch"])
-    plugin.criterion.train()
+    ctx.modules.train()
     with pytest.warns(UserWarning, match="never negative") as caught:
         plugin.loss(own, {}, ctx)
     assert all("--set model.features=signed" in str(note.message) for note in caught)

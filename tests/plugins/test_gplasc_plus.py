@@ -5,7 +5,7 @@ import torch
 
 from gplasc.geometry import region
 from gplasc.losses import unit_rows
-from gplasc.plugins.gplasc_plus import PlaceEvidence
+from gplasc.plugins.gplasc_plus import _PlaceEvidence
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, with
     learner = with_memory(tiny("er", ("gplasc-plus",)))
     plugin, ctx = learner.plugins[0], learner.ctx
     places, place_of = plugin._places(ctx)
-    vertices = plugin.criterion.vertices
+    vertices = ctx.modules["gplasc"].vertices
     size = region(len(vertices), 2, plugin.settings.margin)
     for task in (0, 1):
         first, second = places[2 * task], places[2 * task + 1]
@@ -68,7 +68,7 @@ def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, with
 def test_tasks_without_a_vertex_of_their_own_share_one(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",)))
     plugin, ctx = learner.plugins[0], learner.ctx
-    count = len(plugin.criterion.vertices) + 1
+    count = len(ctx.modules["gplasc"].vertices) + 1
     ctx.classes_per_task = [2, 0, *[2] * (count - 1)]  # a task without new classes has no region
     places, place_of = plugin._places(ctx)
     assert len(places) == len(place_of) == 2 * count
@@ -84,7 +84,7 @@ def test_no_view_is_added_beside_a_method_that_forwards_its_memory(tiny, with_me
 def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.5}))
     predictor = learner.new_predictor()
-    assert isinstance(predictor, PlaceEvidence)
+    assert isinstance(predictor, _PlaceEvidence)
     features = torch.randn(5, learner.ctx.network.feature_dim, generator=torch.Generator().manual_seed(0))
     places, _ = learner.plugins[0]._places(learner.ctx)
     scores = predictor.predictor(features).detach()
@@ -97,4 +97,4 @@ def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
 
 def test_without_evidence_the_predictor_is_the_methods(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.0}))
-    assert not isinstance(learner.new_predictor(), PlaceEvidence)
+    assert not isinstance(learner.new_predictor(), _PlaceEvidence)

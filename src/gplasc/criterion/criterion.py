@@ -4,15 +4,15 @@ import inspect
 import json
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import Distillation, distill, unit
-from gplasc.losses import assignment_loss, kernels
+from gplasc.criterion.terms import Distillation, distill, position_term, range_term, unit
+from gplasc.losses import assignment_loss
 from gplasc.losses.checks import check_choice, check_positive, check_tensor
 from gplasc.losses.kernels import RangeForm, full_precision
 from gplasc.losses.region import PositionTarget
@@ -131,8 +131,6 @@ class GPLASC(Regions):
         ValueError: If a value is out of its range or an option is unknown.
     """
 
-    _signed: ClassVar[bool] = False  # whether the projector's output has no sigmoid
-
     def __init__(
         self,
         num_tasks: int,
@@ -176,7 +174,6 @@ class GPLASC(Regions):
             frame=frame,
             num_classes=num_classes,
             projector="projector" in distillations,
-            signed=self._signed,
             seed=seed,
         )
         self.lambda_range = lambda_range
@@ -188,7 +185,7 @@ class GPLASC(Regions):
         self.range_form: RangeForm = range_form
         self.distillation = distillations
         self.limit_gradient = limit_gradient
-        self.monitor = Monitor(self)
+        self.monitor = Monitor()
         no_center = self.num_tasks > 1 and self.size(2).center_norm < 1e-6
         if no_center and lambda_position > 0 and position_target == "scaled":
             self.monitor.warn_once(
@@ -265,7 +262,7 @@ class GPLASC(Regions):
             threshold, norm = self.threshold(labels, task)
             if self.training and self.frame != "auto":
                 hinge = self.lambda_range > 0 and self.range_form in ("hinge", "squared_hinge")
-                self.monitor.inspect(z, task, hinge=hinge, position=self.lambda_position > 0)
+                self.monitor.inspect(z, self, task, hinge=hinge, position=self.lambda_position > 0)
             terms = {
                 "range": self._range(z, labels, threshold),
                 "position": self._position(z, labels, task, norm),
@@ -316,22 +313,13 @@ class GPLASC(Regions):
     def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor) -> Tensor:
         if self.lambda_range == 0 or self.alone:
             return z.sum() * 0.0
-        pairs = kernels.range_pairs(z, labels, threshold, self.range_form)
-        self.monitor.note(threshold=threshold, active_hinge_fraction=pairs.active_fraction)
-        return self.lambda_range * pairs.loss
+        return self.lambda_range * range_term(z, labels, threshold, self.range_form, self.monitor)
 
     def _position(self, z: Tensor, labels: Tensor, task: int, norm: float | Tensor) -> Tensor:
         if self.lambda_position == 0 or self.alone or len(z) == 0:
             return z.sum() * 0.0
-        center = kernels.task_center(z, labels)
-        vertex = self.vertices[task].to(center.dtype)
         target = norm if self.position_target == "scaled" else None
-        self.monitor.note(
-            center_norm=torch.linalg.vector_norm(center.detach()),
-            center_cosine=kernels.center_cosine(center.detach(), vertex),
-            target_norm=1.0 if target is None else target,
-        )
-        return self.lambda_position * kernels.position(center, vertex, target)
+        return self.lambda_position * position_term(z, labels, self.vertices[task], target, self.monitor)
 
     def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> Tensor:
         if student is None or teacher is None or self.lambda_distill == 0:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gplasc._io.files import atomic_path
 from gplasc.criterion import GPLASC
+from gplasc.criterion.terms import gather
 from gplasc.errors import UserError
 from gplasc.memory import Buffer
 from gplasc.memory.balanced import balanced_update
@@ -253,15 +254,16 @@ class GPLASCLoop:
         if self.previous is None:
             return None, None
         self.previous.to(features.device)
-        held, inputs = [features[past]], [x[past]]
+        now: list[tuple[Tensor, Tensor | slice]] = [(features, past)]
+        inputs: list[tuple[Tensor, Tensor | slice]] = [(x, past)]
         if len(self.memory):
             drawn = self.memory.sample(self.memory_batch, self._random["memory"])
             remembered = self.memory["x"].index_select(0, drawn).to(x.device)
-            held.append(self._forward(remembered))
-            inputs.append(remembered)
+            now.append((self._forward(remembered), slice(None)))
+            inputs.append((remembered, slice(None)))
         with torch.no_grad():
-            before: Tensor = self.previous(torch.cat(inputs))
-        return torch.cat(held), before
+            before: Tensor = self.previous(gather(*inputs))
+        return gather(*now), before
 
     def _remember(self) -> None:
         labels, generator = self._candidates["y"], self._random["memory"]

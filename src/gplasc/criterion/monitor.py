@@ -26,21 +26,13 @@ _ADVICE = (
 
 
 class Monitor:
-    """What the terms saw last, and warnings, each given once.
+    """What the terms saw last, and warnings, each given once; `advice` ends one about features never negative."""
 
-    Args:
-        regions: The regions of the tasks.
-        advice: The end of a warning about features that are never negative.
-        check_features: Whether to check for NaN, infinite and collapsed features.
-    """
-
-    def __init__(self, regions: Regions, *, advice: str = _ADVICE, check_features: bool = True) -> None:
-        self.regions = regions
-        self.advice = advice
-        self.check_features = check_features
+    def __init__(self, advice: str = _ADVICE) -> None:
         self.seen: dict[str, Tensor | float] = {}
+        self._advice = advice
         self._inspected: set[int] = set()
-        self._uninspected: dict[int, tuple[Tensor, bool, bool]] = {}
+        self._uninspected: dict[int, tuple[Tensor, Regions, bool, bool]] = {}
         self._faults: Tensor | None = None
         self._same: Tensor | None = None  # batches in a row whose rows all had the same direction
         self._calls = 0
@@ -56,27 +48,24 @@ class Monitor:
         """Return the measurements as numbers and give the warnings that waited for it. Synchronizes the device."""
         while self._uninspected:
             task, waiting = self._uninspected.popitem()
-            if task not in self._inspected:
-                self._inspect(task, *waiting)
-        if self._faults is not None:
-            message = self._read_faults()
-            if message is not None:
-                self.warn_once("faults", message)
+            self._inspect(task, *waiting)
+        if self._faults is not None and (message := self._read_faults()):
+            self.warn_once("faults", message)
         return {name: float(value) for name, value in self.seen.items()}
 
-    def inspect(self, z: Tensor, task: int, *, hinge: bool, position: bool) -> None:
+    def inspect(self, z: Tensor, regions: Regions, task: int, *, hinge: bool, position: bool) -> None:
         """Warn, once a task, if a hinge or the position term cannot act on the rows; synchronizes the device."""
         if task in self._inspected or len(z) == 0:
             return
         if torch.compiler.is_compiling():
             # A compiled graph cannot read the value; the next report does.
-            self._uninspected[task] = (z.detach().amin(), hinge, position)
+            self._uninspected[task] = (z.detach().amin(), regions, hinge, position)
         else:
-            self._inspect(task, z.detach().amin(), hinge, position)
+            self._inspect(task, z.detach().amin(), regions, hinge, position)
 
     def check(self, z: Tensor, labels: Tensor, student: Tensor | None, teacher: Tensor | None) -> None:
         """Raise an error for NaN and infinite features and warn about collapsed ones, without frequent syncs."""
-        if not self.check_features or z.device.type == "meta":
+        if z.device.type == "meta":
             return
         faults = [z.new_zeros(())] * 6
         for index, rows in enumerate((z, student, teacher)):
@@ -126,14 +115,12 @@ class Monitor:
                 f"{' and '.join(wrong)} must be finite, but contain NaN or infinite values: lower the learning rate, "
                 "or check the inputs of the encoder."
             )
-        if zeros >= 0.5 or no_center or same >= _SAME_CALLS:
-            symptom = (
-                f"{zeros:.0%} of the rows are zero vectors"
-                if zeros >= 0.5
-                else "the center of the task is 0"
-                if no_center
-                else f"all classes had the same direction in {_SAME_CALLS} batches in a row"
-            )
+        symptoms = {
+            f"{zeros:.0%} of the rows are zero vectors": zeros >= 0.5,
+            "the center of the task is 0": no_center,
+            f"all classes had the same direction in {_SAME_CALLS} batches in a row": same >= _SAME_CALLS,
+        }
+        if symptom := next((text for text, there in symptoms.items() if there), None):
             self.warn_once(
                 "collapse",
                 f"The features have collapsed: {symptom}. Such features get no useful gradient from the terms: lower "
@@ -141,10 +128,11 @@ class Monitor:
             )
         return None
 
-    def _inspect(self, task: int, lowest: Tensor, hinge: bool, position: bool) -> None:
+    def _inspect(self, task: int, lowest: Tensor, regions: Regions, hinge: bool, position: bool) -> None:
         """Warn if the terms cannot act on features whose smallest entry is `lowest`; synchronizes the device."""
+        if task in self._inspected:
+            return
         self._inspected.add(task)
-        regions = self.regions
         if regions.alone or not float(lowest) >= 0:
             return
         count = regions.class_counts[task] or max(1, int(regions.classes_seen[task]))
@@ -153,7 +141,7 @@ class Monitor:
             self.warn_once(
                 "range",
                 "The range term is identically zero: the features are never negative, so no cosine is below "
-                f"the threshold {k:.4f}; {self.advice}",
+                f"the threshold {k:.4f}; {self._advice}",
             )
         vertex = regions.vertices[task].double()
         reachable = float(torch.linalg.vector_norm(vertex.clamp(min=0)))
@@ -161,7 +149,7 @@ class Monitor:
             self.warn_once(
                 "position",
                 "The position term cannot reach its vertex: the features are never negative, so their center "
-                f"comes no closer to it than cosine {reachable:.2f}; {self.advice}",
+                f"comes no closer to it than cosine {reachable:.2f}; {self._advice}",
             )
 
 

@@ -45,11 +45,12 @@ class Regions(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.num_tasks = as_integer("num_tasks", num_tasks)
-        self.feature_dim = as_integer("feature_dim", feature_dim)
+        self.num_tasks = _integer("num_tasks", num_tasks)
+        self.feature_dim = _integer("feature_dim", feature_dim)
         self.margin = margin
         self.frame: Frame = frame
         self.seed = seed
+        self._sizes: dict[tuple[int, int, float, float | None], geometry.Region] = {}
         generator = torch.Generator().manual_seed(seed)
         vertices, self.angle = _build_frame(frame, self.num_tasks, self.feature_dim, generator)
         self.class_counts = _class_counts(num_classes, self.num_tasks)
@@ -67,7 +68,10 @@ class Regions(nn.Module):
     def size(self, num_classes: int) -> geometry.Region:
         """Return the size of the region of a task with so many classes."""
         num_tasks = self.num_tasks if self.alone else max(2, self.num_tasks)
-        return geometry.region(num_tasks, num_classes, self.margin, angle=self.angle)
+        key = (num_tasks, num_classes, self.margin, self.angle)
+        if key not in self._sizes:
+            self._sizes[key] = geometry.region(num_tasks, num_classes, self.margin, angle=self.angle)
+        return self._sizes[key]
 
     def region(self, task: int) -> geometry.Region:
         """Return the size of the region of a task, for the number of classes stated or seen so far.
@@ -102,7 +106,7 @@ class Regions(nn.Module):
         Raises:
             ValueError: If `num_tasks` is less than now, or the feature dimension has no room for it.
         """
-        num_tasks = as_integer("num_tasks", num_tasks)
+        num_tasks = _integer("num_tasks", num_tasks)
         more = num_tasks - self.num_tasks
         if more < 0:
             raise ValueError(f"num_tasks is {self.num_tasks} and can only grow, got {num_tasks}.")
@@ -155,8 +159,7 @@ class Regions(nn.Module):
 
     def remember_classes(self, task: int, count: int) -> None:
         """Store the number of classes of a task, which must not change."""
-        known = self.class_counts[task]
-        count = as_integer("num_classes", count)
+        known, count = self.class_counts[task], _integer("num_classes", count)
         if count < 1:
             raise ValueError(f"num_classes must be at least 1, got {count}.")
         if known is not None and known != count:
@@ -168,7 +171,7 @@ class Regions(nn.Module):
 
     def check_task(self, task: int) -> int:
         """Return the task as an integer that has a direction."""
-        task = as_integer("task", task)
+        task = _integer("task", task)
         if not 0 <= task < self.num_tasks:
             raise ValueError(
                 f"task {task} has no direction: there are tasks 0 to {self.num_tasks - 1}; call extend(num_tasks), or "
@@ -207,7 +210,7 @@ class Regions(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def as_integer(name: str, value: Any) -> int:
+def _integer(name: str, value: Any) -> int:
     """Return an integer; raise an error that names the argument for anything else."""
     try:
         return operator.index(value)
@@ -232,7 +235,7 @@ def _class_counts(num_classes: int | Sequence[int] | None, num_tasks: int) -> li
     if num_classes is None:
         return [None] * num_tasks
     given = list(num_classes) if isinstance(num_classes, Sequence) else [num_classes] * num_tasks
-    counts = [as_integer("num_classes", count) for count in given]
+    counts = [_integer("num_classes", count) for count in given]
     if len(counts) != num_tasks or any(count < 1 for count in counts):
         raise ValueError(
             f"num_classes must be one number, or {num_tasks} numbers (one per task), all at least 1, "

@@ -10,13 +10,12 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from gplasc.criterion import GPLASC
 from gplasc.criterion.monitor import Monitor
-from gplasc.criterion.regions import Frame
-from gplasc.criterion.terms import gather
+from gplasc.criterion.regions import Frame, Regions
+from gplasc.criterion.terms import distill, gather, position_term, range_term, unit
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Head, Part, Plugin
-from gplasc.losses import supcon
+from gplasc.losses import kernels
 from gplasc.models import Network
 from gplasc.settings.types import Settings
 
@@ -64,14 +63,14 @@ class GPLASCSettings(Settings):
     @field_validator("distillation")
     @classmethod
     def _readable(cls, text: str) -> str:
-        parse_distillation(text)
+        _parse_distillation(text)
         return text
 
 
-def parse_distillation(text: str) -> dict[str, float]:
+def _parse_distillation(text: str) -> dict[str, float]:
     """Read a weighted sum of distillations.
 
-    >>> parse_distillation("mse+ird:0.5"), parse_distillation("none")
+    >>> _parse_distillation("mse+ird:0.5"), _parse_distillation("none")
     ({'mse': 1.0, 'ird': 0.5}, {})
     """
     weights: dict[str, float] = {}
@@ -82,12 +81,6 @@ def parse_distillation(text: str) -> dict[str, float]:
         if name != "none":
             weights[name] = float(weight or 1.0)
     return weights
-
-
-class _SignedGPLASC(GPLASC):
-    """The criterion, with a projector whose output can be negative."""
-
-    _signed = True
 
 
 class GPLASCPlugin(Plugin[GPLASCSettings]):
@@ -110,12 +103,15 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         "leave BatchNorm's running statistics alone, which would otherwise describe strongly augmented images",
     )
 
-    criterion: GPLASC
+    def __init__(self, settings: GPLASCSettings) -> None:
+        super().__init__(settings)
+        self.monitor = Monitor(_ADVICE)
+        self._distillation = _parse_distillation(settings.distillation)
 
     @property
     def needs_previous(self) -> bool:
         """Whether past features are to be held where the previous model put them."""
-        return self.settings.lambda_distill > 0 and bool(parse_distillation(self.settings.distillation))
+        return self.settings.lambda_distill > 0 and bool(self._distillation)
 
     @property
     def heads(self) -> frozenset[Head]:
@@ -124,45 +120,35 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
-        settings = self.settings
-        signed = ctx.signed
-        num_tasks = self._num_tasks(ctx)
-        target = settings.position_target
-        extended: Frame = "orthonormal" if signed else "nonnegative"
-        self.criterion = (_SignedGPLASC if signed else GPLASC)(
-            num_tasks,
+        extended: Frame = "orthonormal" if ctx.signed else "nonnegative"
+        regions = Regions(
+            self._num_tasks(ctx),
             network.feature_dim,
-            margin=settings.margin,
-            lambda_range=settings.lambda_range,
-            lambda_position=settings.lambda_position,
-            lambda_distill=settings.lambda_distill,
-            position_target=("scaled" if signed else "unit") if target == "auto" else target,
-            range_form=settings.range_form,
-            distillation=parse_distillation(settings.distillation),
+            margin=self.settings.margin,
             frame=extended if self._open_ended(ctx) else "simplex",
-            limit_gradient=False,
+            projector="projector" in self._distillation,
+            signed=ctx.signed,
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
-        # The learner checks the terms, and names the one that is not finite.
-        self.criterion.monitor = Monitor(self.criterion, advice=_ADVICE, check_features=False)
-        return {"gplasc": self.criterion}
+        return {"gplasc": regions}
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the terms saw last: a run that is cut off before its evaluation still reports it."""
-        return {"report": self.criterion.report()}
+        return {"report": self.monitor.report()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what the terms saw last."""
-        self.criterion.monitor.seen = dict(state["report"])
+        self.monitor.seen = dict(state["report"])
 
     def begin_task(self, ctx: Context) -> None:
         """Add a direction for a task that nobody announced; those of earlier tasks do not move."""
-        if ctx.region_index >= self.criterion.num_tasks and self._open_ended(ctx):
-            wanted = min(2 * self.criterion.num_tasks, self.criterion.feature_dim)
+        regions = self._regions(ctx)
+        if ctx.region_index >= regions.num_tasks and self._open_ended(ctx):
+            wanted = min(2 * regions.num_tasks, regions.feature_dim)
             # The feature dimension is the largest number of orthogonal directions, so the last steps are small.
             while wanted > ctx.region_index:
                 try:
-                    self.criterion.extend(wanted)
+                    regions.extend(wanted)
                     return
                 except ValueError:
                     wanted = min(wanted - 1, max(ctx.region_index + 1, wanted // 2))
@@ -170,9 +156,13 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def parts(self, batch: Batch, method_parts: dict[str, Part], ctx: Context) -> dict[str, Part]:
         """Ask for two views of the current samples and for past samples, where the method does not forward them."""
         settings, generator, parts = self.settings, ctx.random["gplasc"], {}
-        rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
-        if self._brings_views(ctx) and len(rows):
-            parts["views"] = ctx.part(batch[rows], views=2, augmentation="contrastive", generator=generator)
+        wanted = max(settings.lambda_contrast, settings.lambda_range, settings.lambda_position) > 0
+        if wanted and not settings.share_views and "projection" not in ctx.method.heads:
+            rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
+            if len(rows):
+                parts["views"] = ctx.part(
+                    batch[rows], views=2, augmentation="contrastive", generator=generator
+                )
         missing = settings.memory_rows == "minibatch" or not ctx.method.forwards_memory
         if missing and ctx.previous is not None and len(ctx.memory):
             parts["memory"] = ctx.part(ctx.draw(settings.memory_batch, generator), generator=generator)
@@ -181,56 +171,75 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def loss(self, method_parts: dict[str, Part], parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return range and position on current rows and distillation on past rows; none with a weight of 0."""
         settings = self.settings
-        views = parts.get("views")
-        shaped = [views] if views else [*method_parts.values()]
-        region = self._region(ctx)
-        placed = [part.current if region is not None else part.current[:0] for part in shaped]
-        terms: dict[str, Tensor] = self.criterion(
-            gather([part.out.features[rows] for rows, part in zip(placed, shaped, strict=True)]),
-            gather([part.y[rows] for rows, part in zip(placed, shaped, strict=True)]),
-            region or 0,
-            num_classes=len(ctx.task.classes) if region is not None else None,
-            **self._held([*method_parts.values(), *parts.values()], ctx),
-        )
-        terms = {name: term for name, term in terms.items() if getattr(settings, f"lambda_{name}") > 0}
-        if settings.lambda_contrast > 0 and (views or self._shares_views(ctx)):
-            z = gather(
-                [part.out.projection if views else part.out.projection[part.current] for part in shaped]
-            )
-            y = gather([part.y if views else part.y[part.current] for part in shaped])
-            if len(y):
-                contrast = supcon(z, y, temperature=settings.contrast_temperature)
-                terms["contrast"] = settings.lambda_contrast * contrast
+        shaped = [parts["views"]] if "views" in parts else [*method_parts.values()]
+        z = unit(gather(*((part.out.features, part.current) for part in shaped)))
+        y = gather(*((part.y, part.current) for part in shaped))
+        terms = self._place(z, y, ctx)
+        if settings.lambda_distill > 0:
+            held = self._hold([*method_parts.values(), *parts.values()], ctx)
+            terms["distill"] = z.sum() * 0.0 if held is None else settings.lambda_distill * held
+        if settings.lambda_contrast > 0 and len(y) and "projection" not in ctx.method.heads:
+            projected = gather(*((part.out.projection, part.current) for part in shaped))
+            contrast = kernels.supcon(projected, y, settings.contrast_temperature)
+            terms["contrast"] = settings.lambda_contrast * contrast
         return terms
 
-    def _held(self, parts: list[Part], ctx: Context) -> dict[str, Tensor]:
-        """Return past rows as they are now and as the previous model had them; nothing if there are none."""
+    def _place(self, z: Tensor, y: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """Return range and position of the current rows; 0 if the task has no region."""
+        settings, regions, task = self.settings, self._regions(ctx), self._region(ctx)
+        weights = {"range": settings.lambda_range, "position": settings.lambda_position}
+        terms = {name: z.sum() * 0.0 for name, weight in weights.items() if weight > 0}
+        if task is None or regions.alone:
+            return terms
+        regions.class_counts[task] = count = len(ctx.task.classes)
+        size = regions.size(count)
+        if regions.training:
+            hinge = "range" in terms and settings.range_form in ("hinge", "squared_hinge")
+            self.monitor.inspect(z, regions, task, hinge=hinge, position="position" in terms)
+        if "range" in terms:
+            loss = range_term(z, y, size.k, settings.range_form, self.monitor)
+            terms["range"] = settings.lambda_range * loss
+        if "position" in terms and len(z):
+            scaled = settings.position_target == "scaled" or (
+                settings.position_target == "auto" and ctx.signed
+            )
+            target = size.center_norm if scaled else None
+            loss = position_term(z, y, regions.vertices[task], target, self.monitor)
+            terms["position"] = settings.lambda_position * loss
+        return terms
+
+    def _hold(self, parts: list[Part], ctx: Context) -> Tensor | None:
+        """Return the distance of past rows to where the previous model had them; None if there are none."""
         held = [part for part in parts if len(part.past)]
-        if ctx.previous is None or not self.needs_previous or not held:
-            return {}
-        return {
-            "past_features": gather([part.out.features[part.past] for part in held]),
-            "previous_features": gather([part.previous.features[part.past] for part in held]),
-        }
+        if ctx.previous is None or not self._distillation or not held:
+            return None
+        now = gather(*((part.out.features, part.past) for part in held))
+        before = gather(*((part.previous.features, part.past) for part in held))
+        return distill(now, before, self._distillation, self._regions(ctx).projector)
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the theory says of the task, the prepared centers, and what the terms saw last."""
-        region = self._region(ctx)
+        regions, region = self._regions(ctx), self._region(ctx)
         if region is None or not ctx.method.trains:
             return {}
         return {
-            "region": self.criterion.region(region),
-            "vertices": self.criterion.vertices.cpu(),
-            "last_step": self.criterion.report(),
+            "region": regions.size(len(ctx.task.classes)),
+            "vertices": regions.vertices.cpu(),
+            "last_step": self.monitor.report(),
         }
 
     def _open_ended(self, ctx: Context) -> bool:
         return self.settings.expected_tasks == "known" and ctx.expected_tasks is None
 
+    def _regions(self, ctx: Context) -> Regions:
+        regions = ctx.modules["gplasc"]
+        assert isinstance(regions, Regions)
+        return regions
+
     def _region(self, ctx: Context) -> int | None:
         """Return the region of the task; None if it has no new classes, or the feature space has no further one."""
         index = ctx.region_index
-        return index if len(ctx.task.classes) and index < self.criterion.num_tasks else None
+        return index if len(ctx.task.classes) and index < self._regions(ctx).num_tasks else None
 
     def _num_tasks(self, ctx: Context) -> int:
         wanted, announced = self.settings.expected_tasks, ctx.expected_tasks
@@ -247,17 +256,3 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
                 "allowed, an under-estimate is not"
             )
         return wanted
-
-    def _contrastive(self, ctx: Context) -> bool:
-        return "projection" in ctx.method.heads
-
-    def _brings_views(self, ctx: Context) -> bool:
-        return not self._contrastive(ctx) and not self.settings.share_views and self._shapes_current()
-
-    def _shares_views(self, ctx: Context) -> bool:
-        return not self._contrastive(ctx) and self.settings.share_views
-
-    def _shapes_current(self) -> bool:
-        """Whether a term is computed on current rows."""
-        settings = self.settings
-        return max(settings.lambda_contrast, settings.lambda_range, settings.lambda_position) > 0

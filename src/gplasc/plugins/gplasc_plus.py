@@ -9,14 +9,15 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from gplasc.criterion.regions import Regions
 from gplasc.geometry import class_places, region
 from gplasc.learning import Context, Part
-from gplasc.losses import assignment_loss, unit_rows
+from gplasc.losses import kernels
 from gplasc.models import Network, Prototypes
 from gplasc.plugins.gplasc import GPLASCPlugin, GPLASCSettings
 
 
-class GPLASCPlusSettings(GPLASCSettings):
+class _Settings(GPLASCSettings):
     """Settings of the plug-in: those of GPLASC with range, position and its own SupCon off, and the assignment."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"prototypes": "places", "prototype_weight": "evidence"}
@@ -49,7 +50,7 @@ class GPLASCPlus(GPLASCPlugin):
     count as much as those of a new one. At prediction, the log-probability of a class's place is added to its score.
     """
 
-    Settings = GPLASCPlusSettings
+    Settings = _Settings
     DEVIATIONS = (
         "not in the paper: range and position are replaced by a cross-entropy against fixed places, in which the "
         "remembered samples take part; both can be switched on beside it",
@@ -58,14 +59,18 @@ class GPLASCPlus(GPLASCPlugin):
         "prototype_weight: at prediction the log-probability of a class's place is added to the score of the method's "
         "predictor; the paper predicts with the predictor alone",
     )
-    settings: GPLASCPlusSettings
+    settings: _Settings
+
+    def __init__(self, settings: _Settings) -> None:
+        super().__init__(settings)
+        self._orientation = 0  # of the classes inside the regions
+        self._inside: dict[tuple[int, int], Tensor] = {}
+        self._prepared: tuple[tuple[int, ...], Tensor, Tensor] | None = None
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions, and the orientation of the classes inside them."""
         modules = super().modules(ctx, network)
         self._orientation = int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"]))
-        self._inside: dict[tuple[int, int], Tensor] = {}
-        self._prepared: tuple[tuple[int, ...], Tensor, Tensor] | None = None
         if self.settings.prototypes == "trained":
             generator = ctx.random["weights.places"]
             modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
@@ -84,9 +89,9 @@ class GPLASCPlus(GPLASCPlugin):
             everything = [*method_parts.values(), *parts.values()]
             rows = torch.cat([part.out.features for part in everything])
             labels = torch.cat([part.y for part in everything])
-            terms["assign"] = self.settings.lambda_assign * assignment_loss(
-                rows, place_of[labels], places, temperature=self.settings.assign_temperature
-            )
+            temperature = self.settings.assign_temperature
+            loss = kernels.assignment(kernels.unit(rows), place_of[labels], places, temperature)
+            terms["assign"] = self.settings.lambda_assign * loss
         return terms
 
     def refine(self, predictor: nn.Module, ctx: Context) -> nn.Module:
@@ -95,39 +100,37 @@ class GPLASCPlus(GPLASCPlugin):
             return predictor
         places, place_of = self._places(ctx)
         used = places[: int(place_of.max()) + 1].detach() / self.settings.assign_temperature
-        return PlaceEvidence(predictor, used, place_of, self.settings.prototype_weight)
+        return _PlaceEvidence(predictor, used, place_of, self.settings.prototype_weight)
 
     def _places(self, ctx: Context) -> tuple[Tensor, Tensor]:
         """Return all places, (P, D), and the index of the place of each class seen, (C,)."""
         counts = [count for count in ctx.classes_per_task if count]
-        key = (len(self.criterion.vertices), *counts)
+        regions = self._regions(ctx)
+        key = (len(regions.vertices), *counts)
         if self._prepared is None or self._prepared[0] != key:
-            self._prepared = (key, *self._prepare(counts))  # once a task, not at each step
+            self._prepared = (key, *self._prepare(regions, counts))  # once a task, not at each step
         _, places, place_of = self._prepared
         if self.settings.prototypes == "trained":
-            places = unit_rows(_trained(ctx).weight[: len(place_of)])
+            places = kernels.unit(_trained(ctx).weight[: len(place_of)])
         return places, place_of
 
-    def _prepare(self, counts: list[int]) -> tuple[Tensor, Tensor]:
+    def _prepare(self, regions: Regions, counts: list[int]) -> tuple[Tensor, Tensor]:
         """Return the fixed places for tasks with these numbers of classes, and the index of that of each class."""
-        vertices = self.criterion.vertices
+        vertices = regions.vertices
         if self.settings.prototypes == "task":
             tasks = torch.arange(len(counts)) % len(vertices)
             return vertices, tasks.repeat_interleave(torch.tensor(counts)).to(vertices.device)
         for task, count in enumerate(counts):
             if (task, count) not in self._inside:
-                self._inside[task, count] = self._inside_region(task, count).to(vertices)
+                generator = torch.Generator().manual_seed(self._orientation + task)
+                size = region(len(vertices), count, self.settings.margin, angle=regions.angle)
+                vertex = vertices[task % len(vertices)]  # a task without a vertex of its own shares one
+                self._inside[task, count] = class_places(vertex, count, size, generator=generator).to(
+                    vertices
+                )
         inside = [self._inside[key] for key in enumerate(counts)]
-        return torch.cat([*inside, vertices[len(counts) :]]), torch.arange(
-            sum(counts), device=vertices.device
-        )
-
-    def _inside_region(self, task: int, count: int) -> Tensor:
-        """Return the places of the classes of one task; a task without a vertex of its own shares one."""
-        vertices, angle = self.criterion.vertices, self.criterion.angle
-        generator = torch.Generator().manual_seed(self._orientation + task)
-        size = region(len(vertices), count, self.settings.margin, angle=angle)
-        return class_places(vertices[task % len(vertices)], count, size, generator=generator)
+        every_class = torch.arange(sum(counts), device=vertices.device)
+        return torch.cat([*inside, vertices[len(counts) :]]), every_class
 
 
 def _trained(ctx: Context) -> Prototypes:
@@ -136,14 +139,10 @@ def _trained(ctx: Context) -> Prototypes:
     return places
 
 
-class PlaceEvidence(nn.Module):
-    """A predictor whose scores are corrected by where on the sphere a feature lies.
+class _PlaceEvidence(nn.Module):
+    """Adds to the scores of a predictor the weighted log-probabilities of the places of the classes.
 
-    Args:
-        predictor: Maps raw features, (N, D), to scores, (N, C).
-        places: The places divided by the temperature, (P, D).
-        place_of: The index of the place of each class, (C,).
-        weight: The weight of the log-probability of a place.
+    The places are divided by the temperature, (P, D); `place_of` is the index of that of each class, (C,).
     """
 
     places: Tensor
@@ -159,5 +158,5 @@ class PlaceEvidence(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map raw features, (N, D), to scores, (N, C)."""
         scores: Tensor = self.predictor(features)
-        evidence = (unit_rows(features) @ self.places.T).log_softmax(dim=1)
+        evidence = (kernels.unit(features) @ self.places.T).log_softmax(dim=1)
         return scores + self.weight * evidence[:, self.place_of]
