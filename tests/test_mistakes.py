@@ -123,7 +123,10 @@ WORDS = {
     "a device that is not there": (lambda: [*_without(RUN, "--device"), "--device", "cuda:77"], "'cuda:77'"),
     "a device that is no device": (lambda: [*_without(RUN, "--device"), "--device", "toaster"], "'toaster'"),
     "threads": (lambda: [*RUN, "--threads", "-3"], "--threads is -3"),
-    "threads of a search": (lambda: ["tune", *_without(TINY, "--json"), "--threads", "0"], "--threads is 0"),
+    "threads of a search": (
+        lambda: ["tune", *_without(TINY, "--json"), "--threads", "0"],
+        "--threads was given as 0",
+    ),
     "seconds between checkpoints": (
         lambda: [*RUN, "--save-every", "nan"],
         "every nan seconds; give 0 or more",

@@ -396,6 +396,22 @@ def test_a_process_that_was_killed_between_two_runs_is_replaced(tiny, tmp_path):
     executor.close()
 
 
+def test_a_run_can_be_cancelled_alone_and_computed_again(tiny, tmp_path, write_slow_plugin):
+    hold = tmp_path / "hold"
+    hold.touch()
+    slow = cell(tiny("finetune", (str(write_slow_plugin(tmp_path / "slow.py", hold)),)))
+    executor, workspace = Processes(2, 1), place(tmp_path)
+    waiting, other = (executor.submit(c, workspace, lambda *_: None) for c in (slow, cell(tiny("finetune"))))
+    while not list((tmp_path / slow.run_id).glob("checkpoint-*.pt")):
+        time.sleep(0.02)
+    executor.cancel(slow.run_id)
+    assert (waiting.result().state, other.result().state) == ("interrupted", "done")
+    hold.unlink()
+    assert executor.submit(slow, workspace, lambda *_: None).result().state == "done"
+    assert "continuing" in (tmp_path / slow.run_id / "log.txt").read_text()
+    executor.close()
+
+
 def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
     monkeypatch.setattr("gplasc.study.compute._RETRY_EVERY", 0.1)

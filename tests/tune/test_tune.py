@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
+from gplasc._io.display import Moment, Quiet
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
-from gplasc.study.search import Search, finished, on_validation, open_study
+from gplasc.study.cell import Outcome
+from gplasc.study.search import Search, finished, on_validation, open_study, run_search
 from gplasc.study.space import given_space, published_space
 
 optuna = pytest.importorskip("optuna")
@@ -82,6 +85,62 @@ def run(words: list[str]) -> int:
 
 def trials(out: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((out / "trials.csv").read_text().splitlines()))
+
+
+class Pretend:
+    """An engine and its executor; the accuracies of a run follow from its learning rate, and are reported if `live`."""
+
+    slots = 1
+
+    def __init__(self, live):
+        self.live, self.cancelled = live, []
+
+    def processes(self, scale):
+        return self
+
+    open = processes
+
+    def submit(self, cell, workspace, listener):
+        final = 100 * cell.spec.config.train.lr
+        rows = [[final - 9.0], [final, final], [final, final, final]]
+        if self.live:
+            means = tuple(sum(row) / len(row) for row in rows)
+            listener(cell, Moment("", 1, 3, 0, 1, 5, 10, 1.0, 1.0, {}, means[:2]))
+        metrics = {scenario: {"final_accuracy": final} for scenario in ("class_il", "task_il")}
+        record = Done({"matrix": {"class_il": rows}, "metrics": metrics})
+        future = Future()
+        future.set_result(Outcome(cell, "done", record))
+        return future
+
+    def cancel(self, run_id):
+        self.cancelled.append(run_id)
+
+    def stop(self, *, now=False):
+        pass
+
+    close = stop
+
+
+class Done(dict):
+    """A record."""
+
+    def metric(self):
+        return self["metrics"]["class_il"]["final_accuracy"]
+
+
+def test_a_trial_is_pruned_by_its_accuracies_alone_whenever_they_arrive(tmp_path):
+    arguments = {"stream": "seq-digits", "method": "er", "plugins": (), "scale": "smoke", "settings": {}}
+    studies = {}
+    for live in (True, False):
+        search = Search(arguments, {"train.lr": [n / 20 for n in range(1, 13)]}, 25, tmp_path / str(live))
+        executor = Pretend(live)
+        studies[live] = run_search(search, executor, Quiet()).trials
+        pruned = [t.user_attrs["run_id"] for t in studies[live] if t.state.name == "PRUNED"]
+        assert pruned
+        assert executor.cancelled == (pruned if live else [])
+    assert [(t.state, t.params, t.intermediate_values, t.value) for t in studies[True]] == [
+        (t.state, t.params, t.intermediate_values, t.value) for t in studies[False]
+    ]
 
 
 def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from gplasc.cli._options import PLACE, RUN, Axes, Place, RunOptions, check_threads
+from cyclopts import Parameter
+
+from gplasc.cli._options import PLACE, RUN, Axes, Place, RunOptions
+from gplasc.study.executors import Engine
+
+
+@Parameter(name="*", group="Computing")
+@dataclass(frozen=True, kw_only=True)
+class _Computing(Engine):
+    workers: int | None = None
+    """Trials computed at the same time, in processes; default: 1. Ray: as many as there is room for."""
+    storage: Annotated[str | None, Parameter(parse=False)] = None  # the name is that of Optuna's storage here
+
+
+_COMPUTING = _Computing()
 
 
 def tune_command(
     *,
     options: RunOptions = RUN,
     place: Place = PLACE,
+    computing: _Computing = _COMPUTING,
     trials: int = 20,
     out: Path = Path("study"),
     space: Axes = (),
     search_seed: int = 0,
-    workers: int = 1,
-    threads: int | None = None,
     storage: str | None = None,
 ) -> int:
     """Search for the best settings on a validation split.
@@ -35,16 +50,13 @@ def tune_command(
         out: Folder of the study and of its runs.
         space: Settings and values to search, such as margin=0,0.1; default: what the paper searched.
         search_seed: Seed of the search; --seed is that of every run.
-        workers: Trials computed at the same time, in processes.
-        threads: Threads of torch in each process; default: OMP_NUM_THREADS, else the cores divided by --workers.
         storage: Address of Optuna's storage, for workers on several machines; default: an SQLite file in --out.
     """
-    from gplasc.study.processes import default_threads
+    from gplasc._io.display import display
     from gplasc.study.search import Search
     from gplasc.study.space import given_space, published_space
     from gplasc.study.tune import tune
 
-    check_threads(threads)
     search = Search(
         options.arguments(),
         given_space(space) if space else published_space(options.resolve().config),
@@ -54,9 +66,8 @@ def tune_command(
         search_seed,
         place.data_dir,
         place.device,
-        threads or default_threads(max(1, workers)),
-        place.quiet,
     )
-    files = tune(search, workers)
+    engine = computing if computing.engine == "ray" else replace(computing, workers=computing.workers or 1)
+    files = tune(search, engine, display(place.quiet))
     print(f"written: {', '.join(map(str, files))}")
     return 0

@@ -1,6 +1,6 @@
 """Where many runs are computed, as a user chooses it: processes of this machine, or a Ray cluster."""
 
-from __future__ import annotations
+# Annotations are objects here, not text: the command line inherits the fields.
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -32,7 +32,7 @@ class Engine:
     storage: str | None = None
     """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
 
-    def processes(self, scale: Scale, *, single: bool = False) -> Processes:
+    def processes(self, scale: "Scale", *, single: bool = False) -> "Processes":
         """Return processes of this machine, also in place of a cluster: a dry run asks for their number.
 
         Args:
@@ -59,7 +59,7 @@ class Engine:
         processes = Processes(default_workers(scale) if self.workers is None else self.workers, self.threads)
         return Processes(1, self.threads) if single else processes
 
-    def open(self, scale: Scale, *, single: bool = False) -> Executor:
+    def open(self, scale: "Scale", *, single: bool = False) -> "Executor":
         """Return the executor; see `processes`.
 
         Raises:

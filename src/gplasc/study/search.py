@@ -1,4 +1,4 @@
-"""A study: trials of settings, each a run that is evaluated on a validation split, by several workers at a time.
+"""A study: trials of settings that Optuna proposes, each a run that is evaluated on a validation split.
 
 A trial that was cut off is begun again with the same settings. Its run then continues from its checkpoint.
 """
@@ -6,40 +6,35 @@ A trial that was cut off is begun again with the same settings. Its run then con
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import signal
-import sys
-import threading
-import time
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from gplasc._io.display import Quiet
+from gplasc._io.display import Display, Moment
 from gplasc._io.lock import Held, locked
-from gplasc.errors import Interrupted, UserError
-from gplasc.learning import Callback, Learner, checkpoints
-from gplasc.runs.execute import Result, execute
+from gplasc.errors import UserError
+from gplasc.learning import checkpoints
 from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.runs.workspace import Busy, Workspace
+from gplasc.runs.workspace import Workspace
+from gplasc.study.cell import Cell, Executor, Outcome
+from gplasc.study.compute import compute
+from gplasc.study.executors import Engine
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.trial import FrozenTrial
 
-VALIDATION = 0.1
-"""Share of the training samples that trials are evaluated on, unless the user gives another."""
-_RETRY_EVERY = 1.0  # seconds between two tries of a run that another worker is computing
+_VALIDATION = 0.1  # share of the training samples that trials are evaluated on by default
 _SETTINGS = "settings"  # attribute of the study: what all its trials have in common
-_FOLDER = "folder"  # attribute of a trial: where its worker computes
+_FOLDER = "folder"  # attribute of a trial: where it is computed
 _ERROR = "error"  # attribute of a trial whose run failed
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched, where, and for how long.
+    """What is searched, and where.
 
     arguments: What `gplasc.runs.spec.RunRequest` is called with, without what is searched.
     space: Values of each setting.
@@ -47,6 +42,8 @@ class Search:
     out: Folder of the study.
     storage: Optuna's storage; default: an SQLite file in ``out``.
     seed: Seed of the search.
+    data_dir: Where data sets are.
+    device: Where to compute.
     """
 
     arguments: Mapping[str, Any]
@@ -57,13 +54,25 @@ class Search:
     seed: int = 0
     data_dir: Path | None = None
     device: str | None = None
-    threads: int | None = None
-    quiet: bool = False
 
     @property
     def address(self) -> str:
         """The address of Optuna's storage."""
         return self.storage or f"sqlite:///{(self.out / 'study.db').absolute()}"
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the runs of the trials are stored."""
+        return Workspace(self.out / "runs", self.data_dir, self.device, keep_memory=False)
+
+    def resolve(self, params: Mapping[str, Any]) -> RunSpec:
+        """Return the run of a trial, which is evaluated on a validation split.
+
+        Raises:
+            UserError: If a value is not allowed, or the arguments ask for the test split.
+        """
+        arguments = on_validation(self.arguments)
+        return RunRequest(**{**arguments, "settings": {**arguments["settings"], **params}}).resolve()
 
 
 def on_validation(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +87,7 @@ def on_validation(arguments: Mapping[str, Any]) -> dict[str, Any]:
             "a search must not look at the test split; leave out data.evaluate_on, the best settings are for it"
         )
     settings.pop("evaluate_on", None)
-    share = settings.pop("validation", None) or settings.get("data.validation") or VALIDATION
+    share = settings.pop("validation", None) or settings.get("data.validation") or _VALIDATION
     settings |= {"data.evaluate_on": "validation", "data.validation": share}
     return {**arguments, "settings": settings}
 
@@ -124,24 +133,43 @@ def open_study(search: Search) -> Study:
     return study
 
 
-def run_search(search: Search, workers: int) -> Study:
+def _identity(search: Search) -> dict[str, Any]:
+    """Return what all trials of a study share, as plain values."""
+    shared = {**search.arguments, "plugins": list(search.arguments["plugins"])}
+    shared["settings"] = {name: str(value) for name, value in search.arguments["settings"].items()}
+    shared["space"] = {name: list(values) for name, values in search.space.items()}
+    return shared | {"search_seed": search.seed}
+
+
+def run_search(search: Search, engine: Engine, display: Display) -> Study:
     """Compute trials until there are enough; return the study.
 
     Args:
         search: What is searched.
-        workers: Trials computed at the same time, in processes.
+        engine: What computes the trials.
+        display: Shows the progress.
 
     Raises:
         UserError: If something is not allowed, or another command works in the folder.
         Interrupted: If a signal asked to stop; running trials are saved.
     """
-    if workers < 1 or search.trials < 1:
-        raise UserError(f"--workers is {workers} and --trials is {search.trials}; both must be at least 1")
+    scale = search.arguments["scale"]
+    engine.processes(scale)  # refuses options that do not fit before anything is written
+    if search.trials < 1:
+        raise UserError(f"--trials was given as {search.trials}; it must be at least 1")
     try:
         with locked(search.out / "lock", wait=False):
             study = open_study(search)
-            _begin_again(study, search)
-            _work_in_processes(search, workers)
+            executor = engine.open(scale)
+            driver = _Driver(search, study, executor, display)
+            compute(
+                driver.cells(),
+                search.workspace,
+                executor,
+                display,
+                on_moment=driver.on_moment,
+                on_outcome=driver.on_outcome,
+            )
     except Held:
         raise UserError(
             f"another command is tuning in {search.out}; wait for it, or choose another --out"
@@ -157,97 +185,67 @@ def finished(study: Study) -> list[FrozenTrial]:
     return [t for t in study.get_trials(deepcopy=False) if t.state in done or _ERROR in t.user_attrs]
 
 
-def _identity(search: Search) -> dict[str, Any]:
-    """Return what all trials of a study share, as plain values."""
-    arguments = {name: value for name, value in search.arguments.items() if name != "settings"}
-    shared = {**arguments, "plugins": list(search.arguments["plugins"])}
-    shared["settings"] = {name: str(value) for name, value in search.arguments["settings"].items()}
-    shared["space"] = {name: list(values) for name, values in search.space.items()}
-    return shared | {"search_seed": search.seed}
+@dataclass
+class _Running:
+    """A trial that is computed: how many of its accuracies Optuna knows, and whether it is to end."""
+
+    trial: Trial
+    reported: int = 0
+    pruned: bool = False
+
+    def report(self, accuracies: Sequence[float]) -> None:
+        """Report the accuracies after the first tasks, until one of them is not promising."""
+        while self.reported < len(accuracies) and not self.pruned:
+            self.trial.report(accuracies[self.reported], self.reported)
+            self.reported += 1
+            self.pruned = self.trial.should_prune()
 
 
-def _begin_again(study: Study, search: Search) -> None:
-    """Queue the settings of trials that a killed or interrupted command of this folder left behind."""
-    from optuna.trial import TrialState
+class _Driver:
+    """Asks Optuna for trials, and tells it how they go.
 
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        if trial.user_attrs.get(_FOLDER) == str(search.out.absolute()):
-            study.tell(trial.number, state=TrialState.FAIL)
-            study.enqueue_trial(trial.params)
+    The decision to prune a trial depends on its accuracies alone, not on when they arrive: those that did not arrive
+    during the run are reported from its record. So a study of one worker is reproducible.
+    """
 
+    def __init__(self, search: Search, study: Study, executor: Executor, display: Display) -> None:
+        self._search = search
+        self._study = study
+        self._executor = executor
+        self._display = display
+        self._running: dict[str, list[_Running]] = {}  # by run id: trials with the same settings share a run
 
-def _work_in_processes(search: Search, workers: int) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_work, args=(search,)) for _ in range(workers)]
-    stops = 0
+    def cells(self) -> Iterator[Cell]:
+        """Begin trials until there are enough."""
+        self._begin_again()
+        while (trial := self._next_trial()) is not None:
+            try:
+                spec = self._search.resolve(trial.params).identified(self._search.data_dir)
+            except UserError as error:
+                self._tell(_Running(trial), error=str(error))
+                continue
+            trial.set_user_attr("run_id", spec.run_id)
+            same = self._running.setdefault(spec.run_id, [])
+            same.append(_Running(trial))
+            if len(same) == 1:
+                yield Cell({name: str(value) for name, value in trial.params.items()}, spec)
 
-    def stop(number: int, frame: object) -> None:
-        nonlocal stops
-        stops += 1
-        for process in processes:
-            if process.is_alive():
-                process.terminate()
+    def _begin_again(self) -> None:
+        """Queue the settings of trials that a killed or interrupted command of this folder left behind."""
+        from optuna.trial import TrialState
 
-    main = threading.current_thread() is threading.main_thread()
-    before = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)} if main else {}
-    try:
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if stops:
-        raise Interrupted
-    codes = {process.exitcode for process in processes} - {0}
-    if codes:
-        raise UserError(
-            f"a worker ended with exit code {codes.pop()}; run the same command again to continue"
-        )
+        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if trial.user_attrs.get(_FOLDER) == str(self._search.out.absolute()):
+                self._study.tell(trial.number, state=TrialState.FAIL)
+                self._study.enqueue_trial(trial.params)
 
+    def _next_trial(self) -> Trial | None:
+        """Begin the next trial, or return None if all have been begun."""
+        from optuna.distributions import CategoricalDistribution
+        from optuna.samplers import TPESampler
+        from optuna.trial import TrialState
 
-# ---- in the worker process -----------------------------------------------------------------------------------------
-
-
-def _work(search: Search) -> None:
-    """Compute trials until there are enough."""
-    import torch
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which then sends SIGTERM
-    signal.signal(signal.SIGTERM, _end)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    if search.threads is not None:
-        torch.set_num_threads(search.threads)
-    study = open_study(search)
-    log = (search.out / "log.txt").open("a", encoding="utf-8")
-    warnings.showwarning = lambda message, *_: print(message, file=log, flush=True)
-    try:
-        while (trial := _next_trial(study, search)) is not None:
-            _compute(study, trial, search)
-    except Interrupted:
-        return
-
-
-def _end(number: int, frame: object) -> None:
-    raise Interrupted
-
-
-def _end_with(parent: Any) -> None:
-    """When the parent has ended, save and end."""
-    parent.join()
-    signal.raise_signal(signal.SIGTERM)
-
-
-def _next_trial(study: Study, search: Search) -> Trial | None:
-    """Begin the next trial, or return None if all have been begun; one worker of the folder at a time."""
-    from optuna.distributions import CategoricalDistribution
-    from optuna.samplers import TPESampler
-    from optuna.trial import TrialState
-
-    with locked(search.out / "next.lock"):
+        search, study = self._search, self._study
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         if len(finished(study)) + len(running) >= search.trials:
             return None
@@ -259,71 +257,51 @@ def _next_trial(study: Study, search: Search) -> Trial | None:
         trial.set_user_attr(_FOLDER, str(search.out.absolute()))
         return trial
 
+    def on_moment(self, cell: Cell, moment: Moment) -> None:
+        """Report accuracies; end the run of trials that are not promising."""
+        running = self._running[cell.run_id]
+        if any(one.pruned for one in running):
+            return
+        for one in running:
+            one.report(moment.accuracies)
+        if any(one.pruned for one in running):
+            self._executor.cancel(cell.run_id)
 
-def _compute(study: Study, trial: Trial, search: Search) -> None:
-    """Compute the run of a trial and tell the study its accuracy."""
-    from optuna import TrialPruned
-    from optuna.trial import TrialState
+    def on_outcome(self, outcome: Outcome) -> None:
+        """Tell how the trials of a run ended; those of an interrupted run are begun again by the next command."""
+        run_id, record = outcome.cell.run_id, outcome.record
+        running = self._running.pop(run_id)
+        pruned = any(one.pruned for one in running)
+        if outcome.state == "interrupted" and not pruned:
+            return
+        if record is None and pruned:
+            checkpoints.delete_all(self._search.workspace.out / run_id)
+        known = outcome.state == "already" and self._known(run_id)
+        for one in running:
+            one.pruned |= pruned
+            if record is not None and not known:
+                rows = record["matrix"]["class_il"]
+                one.report([fmean(value for value in row if value is not None) for row in rows])
+            self._tell(one, None if record is None else record.metric(), "" if pruned else outcome.error)
 
-    arguments = on_validation(search.arguments)
-    arguments["settings"] |= trial.params
-    said = ", ".join(f"{name}={value}" for name, value in trial.params.items())
-    try:
-        resolved = RunRequest(**arguments).resolve().identified(search.data_dir)
-        folder = search.out / "runs" / resolved.config.run_id
-        trial.set_user_attr("run_id", resolved.config.run_id)
-        try:
-            result = _execute_when_free(resolved, trial, search)
-        except TrialPruned:
-            checkpoints.delete_all(folder)
-            study.tell(trial, state=TrialState.PRUNED)
+    def _known(self, run_id: str) -> bool:
+        """Tell whether an earlier trial with the same settings is complete; then there is nothing to save."""
+        trials = self._study.get_trials(deepcopy=False)
+        return any(t.state.name == "COMPLETE" and t.user_attrs.get("run_id") == run_id for t in trials)
+
+    def _tell(self, one: _Running, accuracy: float | None = None, error: str = "") -> None:
+        from optuna.trial import TrialState
+
+        trial = one.trial
+        if error:  # such as a loss that is not finite
+            trial.set_user_attr(_ERROR, error)
+            self._study.tell(trial, state=TrialState.FAIL)
+            ending = f"failed: {error}"
+        elif one.pruned or accuracy is None:
+            self._study.tell(trial, state=TrialState.PRUNED)
             ending = "pruned"
         else:
-            accuracy = result.metric()
-            study.tell(trial, accuracy)
+            self._study.tell(trial, accuracy)
             ending = f"{accuracy:.2f}"
-    except UserError as error:  # such as a loss that is not finite
-        trial.set_user_attr(_ERROR, str(error))
-        study.tell(trial, state=TrialState.FAIL)
-        ending = f"failed: {error}"
-    if not search.quiet:
-        print(f"[{len(finished(study))}/{search.trials}] {said}: {ending}", file=sys.stderr, flush=True)
-
-
-def _execute_when_free(resolved: RunSpec, trial: Trial, search: Search) -> Result:
-    """Compute a run; wait if another worker has drawn the same settings and is computing it."""
-    while True:
-        try:
-            return execute(
-                resolved,
-                Workspace(
-                    search.out / "runs",
-                    search.data_dir,
-                    search.device,
-                    keep_memory=False,
-                    note_unfinished=False,
-                ),
-                callbacks=[_Pruning(trial)],
-                display=Quiet(),
-            )
-        except Busy:
-            time.sleep(_RETRY_EVERY)
-
-
-class _Pruning(Callback):
-    """Reports the class-incremental validation accuracy after each task, and ends a trial that is not promising."""
-
-    def __init__(self, trial: Trial) -> None:
-        self._trial = trial
-        self._reported = 0
-
-    def on_task_end(self, learner: Learner) -> None:
-        """Report, also the tasks before the run was continued."""
-        from optuna import TrialPruned
-
-        rows = learner.class_il
-        for task in range(self._reported, len(rows)):
-            self._trial.report(sum(rows[task]) / len(rows[task]), task)
-        self._reported = len(rows)
-        if self._trial.should_prune():
-            raise TrialPruned
+        said = ", ".join(f"{name}={value}" for name, value in trial.params.items())
+        self._display.say(f"[{len(finished(self._study))}/{self._search.trials}] {said}: {ending}")
