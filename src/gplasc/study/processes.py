@@ -75,6 +75,8 @@ class Processes:
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         """Queue a cell; it is computed as soon as a process is free."""
+        with self._lock:
+            self._cancelled.discard(cell.run_id)
         return self._threads.submit(self._compute, cell, workspace, listener)
 
     def cancel(self, run_id: str) -> None:

@@ -127,6 +127,7 @@ class RayExecutor:
         data_dir = None if workspace.data_dir is None else Path(workspace.data_dir).absolute()
         workspace = replace(workspace, out=workspace.out.absolute(), data_dir=data_dir)
         with self._lock:
+            self._cancelled.discard(cell.run_id)
             self._start(_Waiting(cell, workspace, listener, future))
         return future
 
