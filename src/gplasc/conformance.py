@@ -5,12 +5,14 @@ Each check learns a small synthetic stream, a second or less, and says in one se
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +26,7 @@ from gplasc.memory import Buffer
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
 from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.settings.components import is_plugin, section_names
+from gplasc.settings.components import is_file, list_plugins, section_names
 from gplasc.streams import Samples, Stream, Task
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
@@ -77,7 +79,7 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
         A table with one column for each combination, and whether all checks passed.
     """
     pairs: list[tuple[str, tuple[str, ...]]]
-    if is_plugin(name):
+    if _is_plugin(name):
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
     else:
         pairs = [(name, ()), *((name, (plugin,)) for plugin in plugins)]
@@ -85,6 +87,18 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
     rows = [[found[0].check, *(_cell(one) for one in found)] for found in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
+
+
+def _is_plugin(name: str) -> bool:
+    """Tell whether a name, or the classes that a user's file defines, belong to a plug-in."""
+    if not is_file(name):
+        return name in list_plugins()
+    try:
+        tree = ast.parse(Path(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):  # importing it will say more
+        return False
+    bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    return any(base.partition("[")[0].rpartition(".")[2] == "Plugin" for base in bases)
 
 
 def _cell(outcome: CheckResult) -> Marked:

@@ -12,7 +12,7 @@ from gplasc.plugins import find_plugin
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_plugins
 from gplasc.settings.parse import parse_value
-from gplasc.settings.types import Data, Model, Probe, Train
+from gplasc.settings.types import Config
 
 DATA = Path(__file__).parents[1] / "data"
 RULES = [
@@ -95,13 +95,7 @@ def test_every_rule_says_where_its_numbers_come_from(rule):
 
 
 def test_every_rule_sets_what_exists():
-    kinds = {
-        "data": Data,
-        "model": Model,
-        "train": Train,
-        "probe": Probe,
-        **{name: find_plugin(name).Settings for name in list_plugins()},
-    }
+    kinds = Config.sections() | {name: find_plugin(name).Settings for name in list_plugins()}
     for rule in RULES:
         for section, values in rule["set"].items():
             if section != "buffer":

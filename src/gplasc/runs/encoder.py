@@ -24,7 +24,7 @@ from gplasc.models import (
     build_encoder,
 )
 from gplasc.random import Generators
-from gplasc.settings.components import reference_digest
+from gplasc.settings.components import source_digest
 from gplasc.settings.types import OBJECT, Config
 
 
@@ -86,7 +86,7 @@ def _identify(name: str) -> str:
     if name.startswith(OBJECT) or name in ENCODERS:
         return ""
     if ":" in name:
-        return reference_digest(name, "encoder")
+        return source_digest(name, "encoder")
     raise UserError(
         f"there is no encoder '{name}'; {did_you_mean(name, ENCODERS)} "
         "(your own: FILE.py:function or package.module:function)"

@@ -19,12 +19,11 @@ from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.settings.components import is_file, section_names, source_digest
 from gplasc.settings.presets import matching_rules
-from gplasc.settings.types import Config, Data, Model, Probe, Scale, Settings, Train
+from gplasc.settings.types import Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint
 
 _SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
 """What others call a setting, for the hint after a wrong name."""
-_SECTIONS: dict[str, type[Settings]] = {"data": Data, "model": Model, "train": Train, "probe": Probe}
 
 
 class RunSpec(Settings):
@@ -112,7 +111,7 @@ class RunRequest:
         owners = _owners(self.method, plugins)
         names = {
             f"{section}.{accepted}": f"{section}.{name}"
-            for section, kind in {**_SECTIONS, **owners}.items()
+            for section, kind in (Config.sections() | owners).items()
             for accepted, name in kind.accepted_names().items()
         }
         said = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
@@ -156,7 +155,7 @@ def _build(
     about: Mapping[str, Any], values: Mapping[str, Any], owners: Mapping[str, type[Settings]]
 ) -> Config:
     """Build the configuration from what is said about the run and values by full name."""
-    sections = {**_SECTIONS, **owners}
+    sections = {**Config.sections(), **owners}
     tree = dict(about)
     groups: dict[str, dict[str, Any]] = {section: {} for section in sections}
     for name, value in values.items():

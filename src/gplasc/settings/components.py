@@ -17,9 +17,8 @@ from typing import TypeVar
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 
-Kind = TypeVar("Kind")
+_Kind = TypeVar("_Kind")
 _RESERVED = ("data", "model", "train", "probe")
-_HELPERS = ("base",)
 _copies: dict[Path, Path] = {}
 
 
@@ -38,19 +37,7 @@ def is_file(name: str) -> bool:
     return name.endswith(".py")
 
 
-def is_plugin(name: str) -> bool:
-    """Tell whether a name, or the classes that a user's file defines, belong to a plug-in."""
-    if not is_file(name):
-        return name in _list("plugins")
-    try:
-        tree = ast.parse(_read_source(Path(name)))
-    except SyntaxError:  # importing it will say more
-        return False
-    bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
-    return any(base.partition("[")[0].rpartition(".")[2] == "Plugin" for base in bases)
-
-
-def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
+def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
     """Return the class of a component.
 
     Args:
@@ -63,13 +50,23 @@ def find_component(name: str, package: str, base: type[Kind]) -> type[Kind]:
     """
     noun = {"methods": "method", "plugins": "plug-in"}[package]
     if is_file(name):
-        return _find_class(_load_file(Path(name), noun), base)
-    known = _list(package)
-    if name not in known:
+        module = _import(name, noun)
+    elif name in _list(package):
+        module = importlib.import_module(f"gplasc.{package}.{name.replace('-', '_')}")
+    else:
         raise UserError(
-            f"there is no {noun} '{name}'; {did_you_mean(name, known)} (your own: the path of a .py file)"
+            f"there is no {noun} '{name}'; {did_you_mean(name, _list(package))} (your own: the path of a .py file)"
         )
-    return _find_class(importlib.import_module(f"gplasc.{package}.{_module(name)}"), base)
+    own = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    ]
+    if len(own) != 1:
+        raise UserError(
+            f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
+        )
+    return own[0]
 
 
 def find_object(reference: str, noun: str) -> object:
@@ -83,23 +80,18 @@ def find_object(reference: str, noun: str) -> object:
         UserError: If it cannot be imported, or has no such name.
     """
     place, name = _split(reference, noun)
-    if is_file(place):
-        module = _load_file(Path(place), noun)
-    else:
-        try:
-            module = importlib.import_module(place)
-        except (Exception, SystemExit) as error:  # a user's module may raise anything
-            raise UserError(
-                f"the {noun} module {place} cannot be imported: {type(error).__name__}: {error}"
-            ) from error
+    module = _import(place, noun)
     if not hasattr(module, name):
-        raise UserError(f"{place} has no '{name}'; {did_you_mean(name, _public(module))}")
-    found: object = getattr(module, name)
-    return found
+        public = [other for other in vars(module) if not other.startswith("_")]
+        raise UserError(f"{place} has no '{name}'; {did_you_mean(name, public)}")
+    value: object = getattr(module, name)
+    return value
 
 
-def reference_digest(reference: str, noun: str) -> str:
-    """Return the SHA-256 of the source that ``FILE.py:NAME`` or ``package.module:NAME`` stands in, and of NAME."""
+def source_digest(reference: str, noun: str = "file") -> str:
+    """Return the SHA-256 of the source of ``FILE.py``, ``FILE.py:NAME`` or ``package.module:NAME``, and of NAME."""
+    if is_file(reference):
+        return hashlib.sha256(_read_source(Path(reference)).encode()).hexdigest()
     place, name = _split(reference, noun)
     path = Path(place)
     if not is_file(place):
@@ -132,9 +124,13 @@ def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
     return names
 
 
-def source_digest(path: str | Path) -> str:
-    """Return the SHA-256 of a source file."""
-    return hashlib.sha256(_read_source(Path(path)).encode()).hexdigest()
+def read_from_copies(copies: Mapping[str, Path]) -> None:
+    """Read users' files from copies, on a machine that does not have the originals.
+
+    Args:
+        copies: The copy of each file, by the path that settings name.
+    """
+    _copies.update({Path(name): copy for name, copy in copies.items()})
 
 
 def _split(reference: str, noun: str) -> tuple[str, str]:
@@ -144,19 +140,6 @@ def _split(reference: str, noun: str) -> tuple[str, str]:
             f"the {noun} '{reference}' is no reference; write FILE.py:function or package.module:function"
         )
     return place, name
-
-
-def _public(module: ModuleType) -> list[str]:
-    return [name for name in vars(module) if not name.startswith("_")]
-
-
-def read_from_copies(copies: Mapping[str, Path]) -> None:
-    """Read users' files from copies, on a machine that does not have the originals.
-
-    Args:
-        copies: The copy of each file, by the path that settings name.
-    """
-    _copies.update({Path(name): copy for name, copy in copies.items()})
 
 
 def _read_source(path: Path) -> str:
@@ -169,46 +152,35 @@ def _read_source(path: Path) -> str:
 @lru_cache
 def _list(package: str) -> dict[str, str]:
     folder = Path(__file__).parent.parent / package
-    found = {}
+    lines = {}
     for module in pkgutil.iter_modules([str(folder)]):
-        if module.name not in _HELPERS:
+        if module.name != "base":
             text = (folder / f"{module.name}.py").read_text(encoding="utf-8")
-            found[module.name.replace("_", "-")] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[
-                0
-            ]
-    return found
+            docstring = ast.get_docstring(ast.parse(text)) or ""
+            lines[module.name.replace("_", "-")] = docstring.partition("\n")[0]
+    return lines
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
-
-
-def _find_class(module: ModuleType, base: type[Kind]) -> type[Kind]:
-    own = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
-    ]
-    if len(own) != 1:
-        raise UserError(
-            f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
-        )
-    return own[0]
-
-
-def _load_file(path: Path, noun: str) -> ModuleType:
-    # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
-    name = f"gplasc_user_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
-    source = _copies.get(path, path)
-    spec = importlib.util.spec_from_file_location(name, source)
-    if spec is None or spec.loader is None or not source.is_file():
-        raise UserError(f"the {noun} file {path} does not exist; give the path of a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+def _import(place: str, noun: str) -> ModuleType:
+    """Import a user's file or an installed module."""
     try:
+        if not is_file(place):
+            return importlib.import_module(place)
+        path = Path(place)
+        source = _copies.get(path, path)
+        # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
+        name = f"gplasc_user_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+        spec = importlib.util.spec_from_file_location(name, source)
+        if spec is None or spec.loader is None or not source.is_file():
+            raise UserError(f"the {noun} file {place} does not exist; give the path of a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        return module
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
+        kind = "file" if is_file(place) else "module"
         raise UserError(
-            f"the {noun} file {path} cannot be imported: {type(error).__name__}: {error}"
+            f"the {noun} {kind} {place} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    return module

@@ -1,8 +1,7 @@
 """Settings of a run: frozen, typed, read from TOML, named by their hash.
 
-A `Config` is complete: every number that decides the result stands in it. `resolve` builds one from the few things a
-user says, the presets (data files, see `gplasc.settings.presets`) and the defaults that stand next to the code, and
-remembers where each value comes from.
+A `Config` is complete: every number that decides the result is in it. `gplasc.runs.spec.RunRequest` builds one from what
+a user says, the presets (`gplasc.settings.presets`) and the defaults next to the code.
 """
 
 from __future__ import annotations
@@ -65,13 +64,13 @@ class Settings(BaseModel):
 
     def hashed_values(self) -> dict[str, Any]:
         """Return the settings as the run id covers them."""
-        values = self.model_dump(mode="json")
-        defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        kept = {n: v for n, v in values.items() if n not in self.ADDED or getattr(self, n) != defaults[n]}
-        return {self.RENAMED.get(name, name): value for name, value in kept.items()} | dict(self.RETIRED)
+        fields = type(self).model_fields
+        unchanged = {name for name in self.ADDED if getattr(self, name) == fields[name].default}
+        values = self.model_dump(mode="json", exclude=unchanged)
+        return {self.RENAMED.get(name, name): value for name, value in values.items()} | dict(self.RETIRED)
 
 
-class Data(Settings):
+class _Data(Settings):
     """Which part of the stream is used, and how images are augmented."""
 
     classes_per_task: int | tuple[int, ...] | None = None
@@ -88,7 +87,7 @@ class Data(Settings):
     padding: int = Field(4, ge=0)
 
 
-class Model(Settings):
+class _Model(Settings):
     """The network."""
 
     encoder: str = Field(
@@ -141,7 +140,7 @@ class Train(Settings):
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
-class Probe(Settings):
+class _Probe(Settings):
     """Stage 2: a linear classifier on the frozen encoder."""
 
     mode: Literal["cached", "published"] = "cached"
@@ -163,16 +162,22 @@ class Config(Settings):
     buffer: int = Field(200, ge=0)
     seed: int = Field(0, ge=0)
     scale: Scale = "paper"
-    data: Data = Data()
-    model: Model = Model()
+    data: _Data = _Data()
+    model: _Model = _Model()
     train: Train = Train()
-    probe: Probe = Probe()
+    probe: _Probe = _Probe()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """The settings of the method, then of the plug-ins, in this order; see `components.section_names`."""
     identity: dict[str, str] = Field(default_factory=dict)
     """Digests of what the settings only name: a user's source files, and the data."""
     hashed_options: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
     """The options as the run id covers them, where they differ: see `Settings.hashed_values`. Not written to files."""
+
+    @classmethod
+    def sections(cls) -> dict[str, type[Settings]]:
+        """Return the settings that every run has, by section."""
+        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {n: kind for n, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Settings)}
 
     @property
     def run_id(self) -> str:

@@ -8,35 +8,26 @@ time.
 import fnmatch
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
-
-from pydantic import BaseModel, ConfigDict
 
 from gplasc.settings.parse import flatten
 
 _FILES = {"paper": ("paper",), "cpu": ("paper", "cpu"), "smoke": ("paper", "cpu", "smoke")}
 
 
-class Rule(BaseModel):
+@dataclass(frozen=True)
+class _Rule:
     """One preset: conditions, values by dotted name, and provenance."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     source: str
-    when: dict[str, Any] = {}
-    set: dict[str, Any]
+    when: Mapping[str, Any]
+    set: Mapping[str, Any]
 
     def matches(self, facts: Mapping[str, Iterable[str]]) -> bool:
-        """Tell whether the rule holds for a run.
-
-        Args:
-            facts: The values that hold for the run, by the name of the condition.
-
-        Returns:
-            True if every condition allows one of the values; patterns may contain ``*``.
-        """
+        """Tell whether each condition allows one of the values of a run; patterns may contain ``*``."""
         for name, allowed in self.when.items():
             patterns = allowed if isinstance(allowed, list) else [allowed]
             if not any(fnmatch.fnmatchcase(value, str(p)) for value in facts[name] for p in patterns):
@@ -44,18 +35,9 @@ class Rule(BaseModel):
         return True
 
 
-@lru_cache
-def _rules(name: str) -> tuple[Rule, ...]:
-    text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    return tuple(
-        Rule(source=rule["source"], when=rule.get("when", {}), set=flatten(rule["set"]))
-        for rule in tomllib.loads(text)["rule"]
-    )
-
-
 def matching_rules(
     scale: str, *, stream: str, method: str, plugins: Iterable[str], buffer: int | None, frozen: bool = False
-) -> list[Rule]:
+) -> list[_Rule]:
     """Find the rules that hold for a run.
 
     Args:
@@ -77,3 +59,12 @@ def matching_rules(
         "encoder": ["frozen" if frozen else "trained"],
     }
     return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]
+
+
+@lru_cache
+def _rules(name: str) -> tuple[_Rule, ...]:
+    text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return tuple(
+        _Rule(rule["source"], rule.get("when", {}), flatten(rule["set"]))
+        for rule in tomllib.loads(text)["rule"]
+    )
