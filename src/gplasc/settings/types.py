@@ -1,7 +1,7 @@
 """Settings of a run: frozen, typed, read from TOML, named by their hash.
 
-A `Config` is complete: every number that decides the result is in it. `gplasc.runs.spec.RunRequest` builds one from what
-a user says, the presets (`gplasc.settings.presets`) and the defaults next to the code.
+A `Config` is complete: every number that decides the result is in it. `gplasc.runs.spec.RunRequest` builds one from
+what a user says, the presets (`gplasc.settings.presets`) and the defaults next to the code.
 """
 
 from __future__ import annotations
