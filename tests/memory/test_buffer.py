@@ -48,7 +48,7 @@ def test_state_round_trip():
     other = Buffer(6)
     other.load_state_dict(memory.state_dict())
     assert other.seen == 17
-    assert all(torch.equal(other[name], memory[name]) for name in memory.columns)
+    assert all(torch.equal(other[name], memory[name]) for name in memory.rows())
     other.write(torch.tensor([0]), rows([9]))
     assert memory["y"].tolist() == [1, 2, 3], "the state must be a copy"
 

@@ -1,1 +1,1 @@
-"""Other people's frameworks; each module is imported only when asked for, and needs the package it is named after."""
+"""Plug-ins for other frameworks. Each module needs the package of its name, and is imported only when asked for."""

@@ -16,7 +16,7 @@ except ImportError:
 class GPLASCPlugin(SupervisedPlugin):
     """Makes each training experience a task and adds the terms to the loss of every minibatch.
 
-    Works beside other plug-ins, such as replay: rows of earlier tasks in the minibatch count as past samples. The
+    Works with other plug-ins, such as replay: rows of earlier tasks in the minibatch count as past samples. The
     encoder of ``loop`` must be a part of the strategy's model.
 
     Args:

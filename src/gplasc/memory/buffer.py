@@ -37,11 +37,6 @@ class Buffer:
         """Return a column of shape (len, ...) as a view of the stored rows."""
         return self._columns[column][: self._size]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self._columns)
-
     def write(self, slots: Tensor, rows: Mapping[str, Tensor]) -> None:
         """Write rows to slots.
 
