@@ -4,7 +4,7 @@ import inspect
 import json
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -109,8 +109,8 @@ class GPLASC(Regions):
         num_tasks: The number of tasks to prepare directions for.
         feature_dim: The number of features.
         margin: The share by which the squared radius of a region is reduced, in [0, 1).
-        lambda_range: The weight of the range term. The paper has 1.0 for all three weights beside a contrastive loss.
-            Beside cross-entropy 0.1 already cost a point of accuracy (benchmarks/criterion_safety.py), so the defaults
+        lambda_range: The weight of the range term. The paper has 1.0 for all three weights, next to a contrastive loss.
+            Next to cross-entropy 0.1 already cost a point of accuracy (benchmarks/criterion_safety.py), so the defaults
             are smaller.
         lambda_position: The weight of the position term.
         lambda_distill: The weight of the distillation term.
@@ -150,22 +150,6 @@ class GPLASC(Regions):
         limit_gradient: bool = True,
         seed: int = 0,
     ) -> None:
-        weights: dict[str, Any] = {
-            "margin": margin,
-            "lambda_range": lambda_range,
-            "lambda_position": lambda_position,
-            "lambda_distill": lambda_distill,
-            "lambda_assign": lambda_assign,
-        }
-        for name, value in weights.items():
-            if not isinstance(value, numbers.Real):
-                raise TypeError(f"{name} must be a number, got {value!r}.")
-            if not float(value) >= 0:
-                raise ValueError(f"{name} must be 0 or more, got {value}.")
-        check_choice("frame", frame, Frame)
-        check_choice("position_target", position_target, PositionTarget)
-        check_choice("range_form", range_form, RangeForm)
-        check_positive("assign_temperature", assign_temperature)
         distillations = _distillation_weights(distillation)
         super().__init__(
             num_tasks,
@@ -186,13 +170,13 @@ class GPLASC(Regions):
         self.distillation = distillations
         self.limit_gradient = limit_gradient
         self.monitor = Monitor()
-        no_center = self.num_tasks > 1 and self.size(2).center_norm < 1e-6
-        if no_center and lambda_position > 0 and position_target == "scaled":
-            self.monitor.warn_once(
-                "origin",
-                "With two tasks and margin 0 the regions are half spheres and their centers are the origin, "
-                "so the position term does not separate the tasks: choose a margin above 0.",
-            )
+        self._check_settings()
+
+    stored = (
+        *(name for name in inspect.signature(__init__).parameters if name not in ("self", "num_classes")),
+        "angle",
+        "class_counts",
+    )
 
     def forward(
         self,
@@ -235,30 +219,16 @@ class GPLASC(Regions):
             if past_features is not None:
                 raise ValueError("past marks rows of features: leave out past_features.")
             check_tensor("past", past, (len(features),), "mask")
-            if previous_features is not None:
-                check_tensor("previous_features", previous_features, ("M", self.feature_dim))
-                if len(previous_features) == len(past):
-                    previous_features = previous_features[past]
-            if past_tasks is not None and len(past_tasks) == len(past):
-                past_tasks = past_tasks[past]
-            past_features, features, labels = features[past], features[~past], labels[~past]
-            if previous_features is None and past_tasks is None:
-                past_features = None
-        if past_features is None and (previous_features is not None or past_tasks is not None):
-            raise ValueError(
-                "previous_features and past_tasks belong together with past_features: pass that too."
-            )
-        if past_features is not None and previous_features is None and past_tasks is None:
-            raise ValueError("past_features and previous_features belong together: pass both or neither.")
+            previous_features, past_tasks = _rows(previous_features, past), _rows(past_tasks, past)
+            if previous_features is not None or past_tasks is not None:
+                past_features = features[past]
+            features, labels = features[~past], labels[~past]
+        self._check_past(past_features, previous_features, past_tasks)
         if num_classes is not None:
             self.remember_classes(task, num_classes)
         with full_precision(features):
             z = unit(features, limit_gradient=self.limit_gradient)
-            if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
-                if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
-                    torch.compiler.disable(self.choose_frame, reason=_EAGER)(z)
-                else:
-                    self.choose_frame(z)
+            self._settle_frame(z)
             threshold, norm = self.threshold(labels, task)
             if self.training and self.frame != "auto":
                 hinge = self.lambda_range > 0 and self.range_form in ("hinge", "squared_hinge")
@@ -301,14 +271,49 @@ class GPLASC(Regions):
         super().set_extra_state(state)
 
     def extra_repr(self) -> str:
-        """Return the settings that differ between users."""
-        return (
-            f"num_tasks={self.num_tasks}, feature_dim={self.feature_dim}, margin={self.margin}, "
-            f"lambda_range={self.lambda_range}, lambda_position={self.lambda_position}, "
-            f"lambda_distill={self.lambda_distill}, frame={self.frame!r}, "
-            f"position_target={self.position_target!r}, range_form={self.range_form!r}, "
-            f"distillation={self.distillation}, lambda_assign={self.lambda_assign}"
-        )
+        """Return the settings."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.stored)
+
+    def _check_settings(self) -> None:
+        for name in ("margin", *(name for name in self.stored if name.startswith("lambda_"))):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real):
+                raise TypeError(f"{name} must be a number, got {value!r}.")
+            if not float(value) >= 0:
+                raise ValueError(f"{name} must be 0 or more, got {value}.")
+        check_choice("frame", self.frame, Frame)
+        check_choice("position_target", self.position_target, PositionTarget)
+        check_choice("range_form", self.range_form, RangeForm)
+        check_positive("assign_temperature", self.assign_temperature)
+        no_center = self.num_tasks > 1 and self.size(2).center_norm < 1e-6
+        if no_center and self.lambda_position > 0 and self.position_target == "scaled":
+            self.monitor.warn_once(
+                "origin",
+                "With two tasks and margin 0 the regions are half spheres and their centers are the origin, "
+                "so the position term does not separate the tasks: choose a margin above 0.",
+            )
+
+    def _check_past(self, now: Tensor | None, before: Tensor | None, tasks: Tensor | None) -> None:
+        if now is None:
+            if before is not None or tasks is not None:
+                raise ValueError(
+                    "previous_features and past_tasks belong together with past_features: pass that too."
+                )
+            return
+        check_tensor("past_features", now, ("M", self.feature_dim))
+        if before is None and tasks is None:
+            raise ValueError("past_features and previous_features belong together: pass both or neither.")
+        if before is not None:
+            check_tensor("previous_features", before, (len(now), self.feature_dim))
+        if tasks is not None:
+            check_tensor("past_tasks", tasks, (len(now),), "labels")
+
+    def _settle_frame(self, z: Tensor) -> None:
+        if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
+            if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
+                torch.compiler.disable(self.choose_frame, reason=_EAGER)(z)
+            else:
+                self.choose_frame(z)
 
     def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor) -> Tensor:
         if self.lambda_range == 0 or self.alone:
@@ -324,8 +329,6 @@ class GPLASC(Regions):
     def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> Tensor:
         if student is None or teacher is None or self.lambda_distill == 0:
             return z.sum() * 0.0
-        check_tensor("past_features", student, ("M", self.feature_dim))
-        check_tensor("previous_features", teacher, tuple(student.shape))
         return self.lambda_distill * distill(
             student, teacher, self.distillation, self.projector, limit_gradient=self.limit_gradient
         )
@@ -333,19 +336,15 @@ class GPLASC(Regions):
     def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
         tasks = torch.full((len(z),), task, device=z.device)
         if past is not None and past_tasks is not None:
-            check_tensor("past_features", past, ("M", self.feature_dim))
-            check_tensor("past_tasks", past_tasks, (len(past),), "labels")
             z = torch.cat([z, unit(past, limit_gradient=self.limit_gradient)])
             tasks = torch.cat([tasks, past_tasks.to(tasks)])
         term = assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
         return self.lambda_assign * term
 
 
-GPLASC.stored = (
-    *(name for name in inspect.signature(GPLASC).parameters if name != "num_classes"),
-    "angle",
-    "class_counts",
-)
+def _rows(values: Tensor | None, past: Tensor) -> Tensor | None:
+    """Return the past rows, if those of all samples were given."""
+    return values[past] if isinstance(values, Tensor) and len(values) == len(past) else values
 
 
 def _distillation_weights(distillation: str | Mapping[str, float]) -> dict[str, float]:

@@ -118,7 +118,7 @@ class GPLASCLoop:
         """Return the named terms for one batch; add them to your loss.
 
         Rows whose label belongs to an earlier task (samples of a replay memory of your own) count as past samples.
-        Forward passes made here leave the running statistics of BatchNorm alone.
+        Forward passes made here do not update the running statistics of BatchNorm.
 
         Args:
             x: The inputs of the encoder, shape (N, ...).
@@ -157,7 +157,11 @@ class GPLASCLoop:
             raise UserError("no task is open; call begin_task() first")
         self.previous = copy.deepcopy(self.encoder).requires_grad_(False).eval()
         if len(self._candidates):
-            self._remember()
+            labels, generator = self._candidates["y"], self._random["memory"]
+            old, new = balanced_update(
+                self.memory, labels, num_old_tasks=self.tasks_done, generator=generator
+            )
+            self.memory.refill(old, self._candidates.rows(new))
         self._past_labels = torch.cat([self._past_labels, self._task_labels]).unique()
         self._task_labels, self._candidates = _NO_LABELS, Buffer(self.memory.capacity)
         self.tasks_done += 1
@@ -183,7 +187,7 @@ class GPLASCLoop:
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state_dict` returned; the encoder is restored by whoever saved it.
+        """Restore what `state_dict` returned; the encoder is restored separately.
 
         Args:
             state: The result of `state_dict` of an object with the same encoder and criterion.
@@ -254,21 +258,14 @@ class GPLASCLoop:
         if self.previous is None:
             return None, None
         self.previous.to(features.device)
-        now: list[tuple[Tensor, Tensor | slice]] = [(features, past)]
-        inputs: list[tuple[Tensor, Tensor | slice]] = [(x, past)]
+        parts: list[tuple[Tensor, Tensor, Tensor | slice]] = [(x, features, past)]
         if len(self.memory):
             drawn = self.memory.sample(self.memory_batch, self._random["memory"])
             remembered = self.memory["x"].index_select(0, drawn).to(x.device)
-            now.append((self._forward(remembered), slice(None)))
-            inputs.append((remembered, slice(None)))
+            parts.append((remembered, self._forward(remembered), slice(None)))
         with torch.no_grad():
-            before: Tensor = self.previous(gather(*inputs))
-        return gather(*now), before
-
-    def _remember(self) -> None:
-        labels, generator = self._candidates["y"], self._random["memory"]
-        old, new = balanced_update(self.memory, labels, num_old_tasks=self.tasks_done, generator=generator)
-        self.memory.refill(old, self._candidates.rows(new))
+            before: Tensor = self.previous(gather(*((inputs, rows) for inputs, _, rows in parts)))
+        return gather(*((now, rows) for _, now, rows in parts)), before
 
 
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
