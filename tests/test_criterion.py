@@ -24,66 +24,35 @@ def signed(rows: int, dim: int, seed: int = 0) -> Tensor:
 LABELS = torch.tensor([4, 5, 4, 5, 5, 4, 4, 5, 5, 5])
 
 
-def test_the_terms_are_the_pure_functions_times_their_lambda():
-    criterion = GPLASC(
-        5, 8, margin=0.15, lambda_range=2.0, lambda_position=3.0, lambda_distill=0.5, num_classes=2
-    )
+@pytest.mark.parametrize("form", ["hinge", "softplus", "leaky_relu", "squared_hinge"])
+@pytest.mark.parametrize("target", ["unit", "scaled"])
+def test_the_terms_are_the_pure_functions_times_their_lambda(form, target):
+    lambdas = {"lambda_range": 2.0, "lambda_position": 3.0, "lambda_distill": 0.5}
+    options = {"margin": 0.15, "num_classes": 2, "range_form": form, "position_target": target, **lambdas}
+    criterion = GPLASC(5, 8, **options)
     features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
     terms = criterion(features, LABELS, 2, past_features=old, previous_features=teacher)
-    z = losses.unit_rows(features)
-    found = region(5, 2, 0.15)
+    z, size = losses.unit_rows(features), region(5, 2, 0.15)
     vertex = simplex_etf(5, 8, generator=torch.Generator().manual_seed(0))[2].float()
     assert list(terms) == ["range", "position", "distill"]
-    assert torch.allclose(terms["range"], 2 * losses.range_loss(z, LABELS, found.k))
-    expected = losses.position_loss(z, LABELS, vertex, target="scaled", norm=found.center_norm)
+    assert torch.allclose(terms["range"], 2 * losses.range_loss(z, LABELS, size.k, form=form))
+    expected = losses.position_loss(z, LABELS, vertex, target=target, norm=size.center_norm)
     assert torch.allclose(terms["position"], 3 * expected)
     assert torch.allclose(terms["distill"], 0.5 * losses.feature_distillation(old, teacher))
 
 
-@pytest.mark.parametrize("form", ["hinge", "softplus", "leaky_relu", "squared_hinge"])
-@pytest.mark.parametrize("target", ["unit", "scaled"])
-def test_forms_and_targets_reach_the_functions(form, target):
-    criterion = GPLASC(
-        4,
-        8,
-        margin=0.3,
-        lambda_range=1.0,
-        lambda_position=1.0,
-        lambda_distill=1.0,
-        num_classes=2,
-        range_form=form,
-        position_target=target,
-    )
-    features, old, teacher = signed(10, 8), signed(4, 8, 1), signed(4, 8, 2)
-    terms = criterion(features, LABELS, 0, past_features=old, previous_features=teacher)
-    z, found = losses.unit_rows(features), region(4, 2, 0.3)
-    expected = losses.range_loss(z, LABELS, found.k, form=form)
-    assert torch.allclose(terms["range"], expected)
-    expected = losses.position_loss(z, LABELS, criterion.vertices[0], target=target, norm=found.center_norm)
-    assert torch.allclose(terms["position"], expected)
-    assert torch.allclose(terms["distill"], losses.feature_distillation(old, teacher))
-
-
 def test_distillations_are_summed_with_their_weights():
     weights = {"mse": 0.5, "ird": 2.0, "projector": 3.0}
-    criterion = GPLASC(
-        3,
-        8,
-        lambda_distill=1.0,
-        num_classes=2,
-        distillation=weights,
-    )
+    criterion = GPLASC(3, 8, lambda_distill=1.0, num_classes=2, distillation=weights)
     old, teacher = signed(6, 8, 1).requires_grad_(), signed(6, 8, 2)
     terms = criterion(signed(10, 8), LABELS, 1, past_features=old, previous_features=teacher)
+    units, temperatures = (
+        map(losses.unit_rows, (old, teacher)),
+        {"student_temperature": 0.2, "teacher_temperature": 0.01},
+    )
     expected = (
         0.5 * losses.feature_distillation(old, teacher)
-        + 2.0
-        * losses.relation_distillation(
-            losses.unit_rows(old),
-            losses.unit_rows(teacher),
-            student_temperature=0.2,
-            teacher_temperature=0.01,
-        )
+        + 2.0 * losses.relation_distillation(*units, **temperatures)
         + 3.0 * losses.projector_distillation(old, teacher, criterion.projector)
     )
     assert torch.allclose(terms["distill"], expected)
@@ -108,13 +77,8 @@ def test_a_mixed_batch_is_the_same_as_a_split_one():
     order = torch.randperm(14, generator=torch.Generator().manual_seed(0))
     features, teacher, labels = features[order], teacher[order], labels[order]
     past = labels < 4
-    split = criterion(
-        features[~past],
-        labels[~past],
-        2,
-        past_features=features[past],
-        previous_features=teacher[past],
-    )
+    held = {"past_features": features[past], "previous_features": teacher[past]}
+    split = criterion(features[~past], labels[~past], 2, **held)
     for previous in (teacher, teacher[past]):
         mixed = criterion(features, labels, 2, past=past, previous_features=previous)
         for name in split:
@@ -281,22 +245,20 @@ def test_the_reachable_cosine_that_is_warned_about_is_the_best_one():
     assert stated == pytest.approx(best, abs=0.02)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    "criterion",
+    "settings",
     [
-        GPLASC(5, 64, margin=0.15, num_classes=20, lambda_position=0.0, frame="simplex"),
-        GPLASC(
-            5, 64, margin=0.15, num_classes=2, lambda_position=0.0, range_form="softplus", frame="simplex"
-        ),
-        GPLASC(5, 64, margin=0.15, num_classes=2, lambda_position=0.0, lambda_range=0.0, frame="simplex"),
-        GPLASC(1, 64, num_classes=2),
+        {"num_classes": 20},
+        {"range_form": "softplus"},
+        {"lambda_range": 0.0},
+        {"num_tasks": 1, "lambda_position": 1.0},
     ],
     ids=["k above 0", "softplus always acts", "terms off", "one task"],
 )
-def test_terms_that_can_act_or_are_off_are_not_warned_about(criterion):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        criterion(torch.relu(signed(10, 64)), LABELS, 0)
+def test_terms_that_can_act_or_are_off_are_not_warned_about(settings):
+    usual = {"num_tasks": 5, "margin": 0.15, "num_classes": 2, "lambda_position": 0.0, "frame": "simplex"}
+    GPLASC(feature_dim=64, **usual | settings)(torch.relu(signed(10, 64)), LABELS, 0)
 
 
 def test_two_tasks_without_a_margin_are_warned_about():
@@ -383,14 +345,8 @@ def test_it_works_inside_a_compiled_step(num_classes, tasks):
     twin, x, old = copy.deepcopy(criterion), signed(10, 6), signed(4, 6, 1)
 
     def step(criterion: GPLASC, task: int) -> Tensor:
-        terms = criterion(
-            encoder(x),
-            LABELS,
-            task,
-            past_features=encoder(old),
-            previous_features=encoder(old).detach() + 1,
-        )
-        return sum(terms.values())
+        held = {"past_features": encoder(old), "previous_features": encoder(old).detach() + 1}
+        return sum(criterion(encoder(x), LABELS, task, **held).values())
 
     torch.compiler.reset()
     # The eager backend traces and guards as the others do, without the minute of a C++ compiler.
@@ -421,21 +377,25 @@ def test_a_compiled_step_warns_at_the_next_report():
     torch.compiler.reset()
 
 
-def test_training_moves_a_task_to_its_region():
-    """The features themselves are trained, so the terms have to reach what the theory promises."""
-    criterion = GPLASC(3, 8, margin=0.15, lambda_range=1.0, lambda_position=1.0, num_classes=4)
-    labels = torch.arange(4).repeat(6)
-    points = signed(24, 8).requires_grad_()
-    optimizer = torch.optim.Adam([points], lr=0.05)
-    for _ in range(600):
-        terms = criterion(points, labels, 2)
-        terms["supcon"] = 0.1 * losses.supcon(losses.unit_rows(points), labels, temperature=0.5)
+def train(criterion: GPLASC, labels: Tensor, points: Tensor, steps: int, form=lambda points: points):
+    """Train the features themselves, so the terms have to reach what the theory promises; return the report."""
+    optimizer = torch.optim.Adam([points.requires_grad_()], lr=0.05)
+    for _ in range(steps):
+        terms = criterion(form(points), labels, 2)
+        terms["supcon"] = 0.1 * losses.supcon(losses.unit_rows(form(points)), labels, temperature=0.5)
         optimizer.zero_grad()
         sum(terms.values()).backward()
         optimizer.step()
     report = criterion.report()
     assert report["center_cosine"] > 0.99
     assert report["center_norm"] == pytest.approx(report["target_norm"], rel=0.02)
+    return report
+
+
+def test_training_moves_a_task_to_its_region():
+    criterion = GPLASC(3, 8, margin=0.15, lambda_range=1.0, lambda_position=1.0, num_classes=4)
+    labels, points = torch.arange(4).repeat(6), signed(24, 8)
+    report = train(criterion, labels, points, 600)
     z = losses.unit_rows(points.detach())
     different = labels[:, None] != labels
     # The theory speaks of collapsed classes; the contrastive loss is what collapses them.
@@ -676,19 +636,8 @@ def test_a_batch_without_rows_or_of_zeros_chooses_no_frame():
 def test_nonnegative_features_reach_their_region():
     """What the simplex cannot do: all terms are zero together, with features that are never negative."""
     criterion = GPLASC(3, 24, margin=0.15, lambda_range=1.0, lambda_position=1.0, num_classes=2)
-    labels = torch.arange(2).repeat(6)
-    points = signed(12, 24).requires_grad_()
-    optimizer = torch.optim.Adam([points], lr=0.05)
-    for _ in range(400):
-        terms = criterion(points.abs(), labels, 2)
-        terms["supcon"] = 0.1 * losses.supcon(losses.unit_rows(points.abs()), labels, temperature=0.5)
-        optimizer.zero_grad()
-        sum(terms.values()).backward()
-        optimizer.step()
-    report = criterion.report()
+    report = train(criterion, torch.arange(2).repeat(6), signed(12, 24), 400, torch.abs)
     assert criterion.frame == "nonnegative"
-    assert report["center_cosine"] > 0.99
-    assert report["center_norm"] == pytest.approx(report["target_norm"], rel=0.02)
     assert report["threshold"] == pytest.approx(0.15)
 
 
@@ -808,27 +757,28 @@ def test_the_assignment_sees_current_and_past_rows_and_is_there_only_if_asked_fo
     assert "assign" not in GPLASC(3, 8, frame="simplex")(now, labels, 2)
 
 
+def older_state(change, **options) -> dict[str, Tensor]:
+    """Return the state of a criterion whose stored settings were changed."""
+    state = GPLASC(3, 8, frame="simplex", **options).state_dict()
+    settings = change(json.loads(bytes(state["_extra_state"].tolist())))
+    return {**state, "_extra_state": torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)}
+
+
 def test_a_state_of_an_older_version_without_the_assignment_loads():
-    criterion = GPLASC(3, 8, frame="simplex", lambda_assign=0.5)
-    state = criterion.state_dict()
-    settings = json.loads(bytes(state["_extra_state"].tolist()))
-    del settings["lambda_assign"], settings["assign_temperature"]
-    state["_extra_state"] = torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)
+    def without(settings):
+        return {name: value for name, value in settings.items() if "assign" not in name}
+
     other = GPLASC(3, 8, frame="simplex")
-    other.load_state_dict(state)
+    other.load_state_dict(older_state(without, lambda_assign=0.5))
     assert other.lambda_assign == 0.0
 
 
 def test_an_older_state_may_have_settings_that_are_gone_at_their_defaults():
-    state = GPLASC(3, 8, margin=0.3).state_dict()
-    settings = json.loads(bytes(state["_extra_state"].tolist()))
-    for reduction in ("mean", "sum"):
-        older = json.dumps(settings | {"range_reduction": reduction, "check_features": False}).encode()
-        state["_extra_state"] = torch.tensor(list(older), dtype=torch.uint8)
-        criterion = GPLASC(3, 8)
-        if reduction == "mean":
-            criterion.load_state_dict(state)
-            assert criterion.margin == 0.3
-        else:
-            with pytest.raises(ValueError, match="range_reduction 'sum', which is gone"):
-                criterion.load_state_dict(state)
+    def reduced(how):
+        return older_state(lambda now: now | {"range_reduction": how, "check_features": False}, margin=0.3)
+
+    criterion = GPLASC(3, 8)
+    criterion.load_state_dict(reduced("mean"))
+    assert criterion.margin == 0.3
+    with pytest.raises(ValueError, match="range_reduction 'sum', which is gone"):
+        GPLASC(3, 8).load_state_dict(reduced("sum"))
