@@ -1,7 +1,6 @@
 """GPLASC as a criterion for any training loop: features and labels in, named loss terms out."""
 
 import inspect
-import json
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -18,14 +17,6 @@ from gplasc.losses.kernels import RangeForm, full_precision
 from gplasc.losses.region import PositionTarget
 
 _EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
-# Settings that older states have, and the values that are still computed. The last commit with others is e46d05f.
-_RETIRED = {
-    "position_dimensions": "sum",
-    "range_reduction": "mean",
-    "distill_normalize": True,
-    "student_temperature": 0.2,
-    "teacher_temperature": 0.01,
-}
 
 
 class GPLASC(Regions):
@@ -252,23 +243,6 @@ class GPLASC(Regions):
             their targets. Empty before the first step; without the entries of terms whose lambda is 0.
         """
         return self.monitor.report()
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Restore the result of `get_extra_state`.
-
-        Args:
-            state: UTF-8 JSON in a uint8 tensor.
-
-        Raises:
-            ValueError: If the state belongs to another feature dimension, or has a setting that is gone.
-        """
-        settings = json.loads(bytes(state.tolist()))
-        for name, value in _RETIRED.items():
-            if settings.get(name, value) != value:
-                raise ValueError(
-                    f"the checkpoint has {name} {settings[name]!r}, which is gone (last commit with it: e46d05f)."
-                )
-        super().set_extra_state(state)
 
     def extra_repr(self) -> str:
         """Return the settings."""
