@@ -45,12 +45,12 @@ def main() -> None:
 
     for count in (500, arguments.count):
         start = time.process_time()
-        found = sum(
+        predicted = sum(
             1 for _ in classifier.iterate_top(list(itertools.islice(itertools.cycle(files), count)), 1)
         )
         seconds = time.process_time() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"predict {found} files: {seconds:.1f} s, at most {memory:.0f} MB of memory")
+        print(f"predict {predicted} files: {seconds:.1f} s, at most {memory:.0f} MB of memory")
 
 
 if __name__ == "__main__":

@@ -68,8 +68,8 @@ def measure(
         views += batch
     model.eval()
     with torch.no_grad():
-        found = torch.cat([model(normalize(x[part], generator)).argmax(1) for part in held.split(500)])
-    accuracy = 100 * (found == y[held]).float().mean().item()
+        predicted = torch.cat([model(normalize(x[part], generator)).argmax(1) for part in held.split(500)])
+    accuracy = 100 * (predicted == y[held]).float().mean().item()
     return {"encoder": text, "views_per_second": round(views / seconds), "accuracy": round(accuracy, 2)}
 
 
@@ -86,8 +86,8 @@ def main() -> None:
         parser.error(f"{wrong[0]!r} is no encoder; write 10 or 18:WIDTH:cifar or fast, such as 10:16:fast")
     torch.set_num_threads(1)
     for text in given.encoders:
-        found = measure(text, seconds=given.seconds, data_dir=given.data_dir)
-        print(json.dumps(found), flush=True)
+        measured = measure(text, seconds=given.seconds, data_dir=given.data_dir)
+        print(json.dumps(measured), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,17 +21,17 @@ from gplasc.paper.fair.summary import RowResult, read_summary
 from gplasc.results.statistics import paired_difference, spread
 from gplasc.runs.restore import restore
 
-_ALONE = 1e6  # the scores of the method's own predictor vanish beside it
+_ALONE = 1e6  # so large that the scores of the method's own predictor no longer count
 
 
 def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, list[float]]:
     """Return class-IL and the share of images assigned to the last task by weight; only 1 without evidence."""
-    found = restore(folder, data_dir=data_dir, device="cpu")
-    predictor = found.learner.ctx.predictor
+    run = restore(folder, data_dir=data_dir, device="cpu")
+    predictor = run.learner.ctx.predictor
     assert predictor is not None
-    samples = [found.evaluation_samples(task) for task in found.stream]
-    features = [found.features(part) for part in samples]
-    last = found.stream[-1].classes.start
+    samples = [run.evaluation_samples(task) for task in run.stream]
+    features = [run.features(part) for part in samples]
+    last = run.stream[-1].classes.start
     numbers = {}
     for weight in weights if hasattr(predictor, "place_of") else [1.0]:
         if hasattr(predictor, "place_of"):
@@ -84,16 +84,16 @@ def compare(given: argparse.Namespace) -> None:
         for row in summary.rows:
             if not given.all_rows and "gplasc-plus" not in row.plugins:
                 continue
-            found = {
+            numbers = {
                 number: measure(given.runs / run, weights, given.data_dir)
                 for number, run in runs_of(row, trials=given.trials)
             }
             print(f"{path.name}, {row.row} on {'validation' if given.trials else summary.evaluated_on}")
-            before = {number: values[1.0][0] for number, values in found.items()}
-            measured = list(next(iter(found.values()), ()))
+            before = {number: values[1.0][0] for number, values in numbers.items()}
+            measured = list(next(iter(numbers.values()), ()))
             for weight in measured:
-                ours = {number: values[weight][0] for number, values in found.items()}
-                share = sum(values[weight][1] for values in found.values()) / len(found)
+                ours = {number: values[weight][0] for number, values in numbers.items()}
+                share = sum(values[weight][1] for values in numbers.values()) / len(numbers)
                 name = "places alone" if weight == _ALONE else f"weight {weight:g}"
                 name = name if len(measured) > 1 else "no evidence"
                 change = paired_difference(before, ours)

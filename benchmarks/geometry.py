@@ -41,10 +41,10 @@ def main() -> None:
     try:
         for path in given.files:
             for row in read_summary(path).rows:
-                found = [measure(given.runs / run) for run in row.runs.values()]
-                for name in found[0] if found else ():
+                measured = [measure(given.runs / run) for run in row.runs.values()]
+                for name in measured[0] if measured else ():
                     means = [
-                        sum(task) / len(task) for task in zip(*(one[name] for one in found), strict=True)
+                        sum(task) / len(task) for task in zip(*(one[name] for one in measured), strict=True)
                     ]
                     print(f"{path.name}, {row.row}, {name}:", *(f"{mean:.2f}" for mean in means))
     except UserError as error:

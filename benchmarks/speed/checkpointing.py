@@ -22,7 +22,7 @@ from gplasc.streams import open_stream
 
 def measure_checkpoints(quick: bool) -> list[Figure]:
     """Measure a checkpoint of large networks against the interval, and all checkpoints of a run of short tasks."""
-    found = []
+    figures = []
     for size in step_sizes(quick):
         learner = learner_in_second_task("co2l", ("gplasc",), size, buffer=500)
         learner.step(learner.ctx.pool.take(torch.arange(8)))
@@ -30,8 +30,8 @@ def measure_checkpoints(quick: bool) -> list[Figure]:
             save = partial(Checkpoint(Path(folder)).save, learner)
             spent = statistics.median(seconds(save) for _ in range(3))
         name = f"one a minute, co2l+gplasc, width {size.width}"
-        found.append(Figure("checkpoints", name, 100 * spent / SAVE_EVERY, 1.0, unit="%"))
-    return [*found, _short_run(2 if quick else 10)]
+        figures.append(Figure("checkpoints", name, 100 * spent / SAVE_EVERY, 1.0, unit="%"))
+    return [*figures, _short_run(2 if quick else 10)]
 
 
 class _TimedCheckpoint(Checkpoint):

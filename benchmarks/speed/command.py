@@ -54,8 +54,8 @@ def bench(
     with torch_threads(1):
         for name in names or _MEASUREMENTS:
             print(f"measuring {name} ...", flush=True)
-            found = _MEASUREMENTS[name](quick)
-            now += found if isinstance(found, Measured) else Measured(found)
+            measured = _MEASUREMENTS[name](quick)
+            now += measured if isinstance(measured, Measured) else Measured(measured)
     figures_table(now, before).print()
     written = [write_measured(out / "bench.json", now, _environment())]
     if store:

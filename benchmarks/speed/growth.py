@@ -29,10 +29,10 @@ _PHASES = ("training", "everything else", "evaluation")
 def measure_growth(quick: bool) -> Measured:
     """Learn streams of more and more tasks, and take steps with more classes and larger memories."""
     lengths = (2, 4) if quick else _LENGTHS
-    found = Measured()
+    measured = Measured()
     for method, plugins in _CONTENDERS:
-        found += _tasks(method, plugins, lengths)
-    return found + Measured(_steps(quick))
+        measured += _tasks(method, plugins, lengths)
+    return measured + Measured(_steps(quick))
 
 
 class _TaskClock(Callback):
@@ -153,7 +153,7 @@ def _curve(chart: str, name: str, label: str, x: Iterable[float], y: Iterable[fl
 def _steps(quick: bool) -> list[Figure]:
     """Steps with ten times the classes of a task, and with ten times the memory."""
     size, rows = (StepSize(4, 8, 2, 8), 20) if quick else (StepSize(16, 16, 4), 200)
-    found = []
+    measured = []
     for method, plugins in _CONTENDERS:
         title = "+".join((method, *plugins))
         usual = stepper(learner_in_second_task(method, plugins, size, buffer=rows))
@@ -165,5 +165,5 @@ def _steps(quick: bool) -> list[Figure]:
         }
         for name, learner in others.items():
             times = alternate({"usual": usual, "larger": stepper(learner)}, size.rounds)
-            found.append(Figure("growth", f"step, {name}, {title}", ratio(times, "larger", "usual"), _BAR))
-    return found
+            measured.append(Figure("growth", f"step, {name}, {title}", ratio(times, "larger", "usual"), _BAR))
+    return measured

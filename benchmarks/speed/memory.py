@@ -93,13 +93,13 @@ def _buffer(smaller: int) -> list[Figure]:
     def draw(memory: Buffer) -> None:
         memory.rows(memory.sample(64, generator))
 
-    found = []
+    figures = []
     for name, work in (("insertion into", insert), ("sampling from", draw)):
         works = {size: repeated(partial(work, memory), 20) for size, memory in memories.items()}
         times = alternate(works, 15)
         title = f"{name} a memory of {10 * smaller} / {smaller} images of 64 px"
-        found.append(Figure("memory", title, ratio(times, "large", "small"), 1.2))
-    return found
+        figures.append(Figure("memory", title, ratio(times, "large", "small"), 1.2))
+    return figures
 
 
 def _copies(quick: bool) -> Figure:

@@ -41,7 +41,7 @@ def measure_loop(quick: bool) -> list[Figure]:
     times = alternate({"ours": epoch, "plain": plain.epoch, "passes": passes}, size.rounds)
     name = f"straightforward loop / ours, epoch of co2l+gplasc, width {size.width}"
     bound = f"straightforward loop / the passes of both models alone, width {size.width}"
-    found = [
+    figures = [
         Figure("loop", name, ratio(times, "plain", "ours"), 1.8, "least"),
         Figure("loop", bound, ratio(times, "plain", "passes")),
     ]
@@ -49,7 +49,7 @@ def measure_loop(quick: bool) -> list[Figure]:
     works = {"plain": lambda: plain.views(batch.x), "ours": lambda: ours.ctx.part(batch, views=2)}
     times = alternate(works, size.rounds)
     return [
-        *found,
+        *figures,
         Figure("loop", f"PIL / ours, augmentation of {size.pixels} px", ratio(times, "plain", "ours")),
     ]
 

@@ -33,15 +33,15 @@ def measure_smoke(quick: bool) -> list[Figure]:
     from gplasc.paper import is_grid, list_experiments
 
     names = ["ablation-range-loss"] if quick else [name for name in list_experiments() if is_grid(name)]
-    found = []
+    figures = []
     for name in names:
         with tempfile.TemporaryDirectory() as out:
             words = f"-m gplasc reproduce {name} --scale smoke --out {out} --quiet --workers 2".split()
             if quick:
                 words += ["--methods", "co2l", "--only", "hinge"]
             spent = _processor_seconds(words, out) / _CORES
-        found.append(Figure("smoke", f"reproduce {name}, on two cores", spent, 60.0, unit="s"))
-    return found
+        figures.append(Figure("smoke", f"reproduce {name}, on two cores", spent, 60.0, unit="s"))
+    return figures
 
 
 def _processor_seconds(words: list[str], folder: str) -> float:
