@@ -20,10 +20,10 @@ def test_neighbors_stay_neighbors():
     assert torch.equal(flat, tsne(x, seed=1))
 
 
-@pytest.mark.parametrize("x", [torch.zeros(3, 2), torch.zeros(9), torch.full((9, 2), float("nan"))])
-def test_what_cannot_be_embedded(x):
-    with pytest.raises(ValueError, match="t-SNE"):
-        tsne(x)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_features_that_are_not_finite_cannot_be_embedded(value):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+        tsne(torch.full((9, 2), value))
 
 
 def slow_silhouette(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -46,5 +46,5 @@ def test_silhouette_equals_its_definition():
     y[-1] = 7  # alone in its class
     assert silhouette(x, y) == pytest.approx(slow_silhouette(x.double(), y))
     for labels in (torch.zeros(len(x)), torch.arange(len(x))):
-        with pytest.raises(ValueError, match="at least two"):
+        with pytest.raises(ValueError, match="Number of labels"):
             silhouette(x, labels)

@@ -24,9 +24,7 @@ class _KernelDensity:
 
     def __init__(self, points: Tensor) -> None:
         if points.ndim != 2 or len(points) < 2:
-            raise ValueError(
-                f"a density needs at least two rows, got a tensor of shape {tuple(points.shape)}"
-            )
+            raise ValueError(f"a density needs at least two rows, got shape {tuple(points.shape)}")
         points = points.double()
         self.points = points
         count, dim = points.shape
@@ -65,8 +63,6 @@ def _density_overlap(
     first: _KernelDensity, second: _KernelDensity, *, draws: int, generator: torch.Generator
 ) -> tuple[float, float]:
     """Integrate the smaller of two densities with ``draws`` samples from each: value and standard error."""
-    if draws < 2:
-        raise ValueError(f"draws is {draws}; the standard error needs at least 2")
     value, variance = 0.0, 0.0
     for own, other in ((first, second), (second, first)):
         x = own.sample(draws, generator)
@@ -100,13 +96,13 @@ def task_overlap(
         features: For each task, features of shape (N_t, D) with N_t >= 2, not normalized.
         generator: The generator of the samples.
         dim: The number of principal components of the features of all tasks.
-        draws: The number of samples from each density.
+        draws: The number of samples from each density, at least 2.
 
     Returns:
         The overlaps.
 
     Raises:
-        ValueError: If a task has fewer than two rows, or `draws` is less than 2.
+        ValueError: If a task has fewer than two rows.
     """
     from sklearn.decomposition import PCA
 
