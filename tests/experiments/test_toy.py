@@ -1,5 +1,5 @@
+import csv
 import itertools
-import json
 import math
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import torch
 from gplasc import paper as experiments
 from gplasc.errors import UserError
 from gplasc.paper import EXPERIMENTS, run_experiment, toy
-from gplasc.paper.theory import theory_shape
-from gplasc.paper.toy import run_toy, sphere_lattice, sphere_overlap, train_task
+from gplasc.paper.descent import Shape
+from gplasc.paper.toy import _lattice, _overlap, _train_task, _turned, run_toy
 
 
 def unit_rows(count: int, seed: int) -> np.ndarray:
@@ -20,7 +20,7 @@ def unit_rows(count: int, seed: int) -> np.ndarray:
 
 
 def test_lattice_integrates_over_the_sphere() -> None:
-    lattice = sphere_lattice(4000)
+    lattice = _lattice(4000)
     assert np.allclose(np.linalg.norm(lattice, axis=1), 1)
     assert np.allclose(lattice.mean(axis=0), 0, atol=1e-3)
     assert np.allclose(lattice.T @ lattice / 4000, np.eye(3) / 3, atol=1e-3)
@@ -33,7 +33,7 @@ def test_lattice_integrates_over_the_sphere() -> None:
 
 def test_overlap_against_loops() -> None:
     tasks = [unit_rows(4, seed) for seed in range(3)]
-    lattice = sphere_lattice(300)
+    lattice = _lattice(300)
     densities = []
     for features in tasks:
         values = [
@@ -43,28 +43,26 @@ def test_overlap_against_loops() -> None:
     pairs = [
         sum(min(p, q) for p, q in zip(a, b, strict=True)) for a, b in itertools.combinations(densities, 2)
     ]
-    assert sphere_overlap(tasks, bandwidth=0.3, count=300) == pytest.approx(sum(pairs) / 3)
+    assert _overlap(tasks, bandwidth=0.3, count=300) == pytest.approx(sum(pairs) / 3)
 
 
 def test_overlap_at_its_ends() -> None:
     task = unit_rows(5, 0)
-    assert sphere_overlap([task, task[::-1]]) == pytest.approx(1)
+    assert _overlap([task, task[::-1]]) == pytest.approx(1)
     north = np.array([[0.0, 0.0, 1.0]])
-    assert sphere_overlap([north, -north]) < 1e-6
+    assert _overlap([north, -north]) < 1e-6
     # Two kernels an angle apart: in the plane across them a normal law, whose overlap is 2 Phi(-angle / 2 width).
     angle, width = 0.2, 0.1
     turned = np.array([[0.0, math.sin(angle), math.cos(angle)]])
     expected = math.erfc(angle / (2 * width) / math.sqrt(2))
-    assert sphere_overlap([north, turned], bandwidth=width, count=20000) == pytest.approx(expected, abs=0.01)
-    with pytest.raises(ValueError, match="two tasks"):
-        sphere_overlap([task])
+    assert _overlap([north, turned], bandwidth=width, count=20000) == pytest.approx(expected, abs=0.01)
 
 
 def test_turns_keep_what_the_loss_sees() -> None:
     generator = torch.Generator().manual_seed(0)
     task, center = unit_rows(6, 1), unit_rows(1, 2)[0]
-    free = toy._turned(task, None, generator)
-    fixed = toy._turned(task, center, generator)
+    free = _turned(task, None, generator)
+    fixed = _turned(task, center, generator)
     for turned in (free, fixed):
         assert np.allclose(turned @ turned.T, task @ task.T)
         assert not np.allclose(turned, task, atol=0.05)
@@ -75,26 +73,26 @@ def test_turns_keep_what_the_loss_sees() -> None:
 @pytest.mark.parametrize("k", [None, 0.3, 0.9])
 def test_training_reaches_the_closed_forms(k: float | None) -> None:
     center = None if k is None else torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)
-    task = train_task(k, center, points_per_class=8, steps=300, generator=torch.Generator().manual_seed(0))
-    assert task.shape.deviation(theory_shape(3, k)) < 0.02
+    task = _train_task(k, center, points_per_class=8, steps=300, generator=torch.Generator().manual_seed(0))
+    assert Shape.measured(task.history[-1], task.labels).deviation(Shape.in_theory(3, k)) < 0.02
     if center is not None:
         prototype = task.history[-1].mean(dim=0)
         assert float(prototype @ center / prototype.norm()) > 0.999
 
 
 def test_run_writes_everything_and_agrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_toy(tmp_path, seed=3, steps=200, points_per_class=6)
-    assert {path.name for path in tmp_path.iterdir()} == {"toy.png", "toy.svg", "toy.html", "toy.json"}
-    assert result.agrees
-    assert [panel.letter for panel in result.panels] == list("abcdef")
-    assert [panel.k for panel in result.panels] == pytest.approx([None, 0.3, 0.7, 0.9, None, 0.2125])
-    supcon, regions = result.overlap["supcon"], result.overlap["r2scl"]
-    assert regions.worst < supcon.mean < supcon.worst
-    assert regions.closest_degrees > regions.guaranteed_degrees - 0.5 > 20
-    record = json.loads((tmp_path / "toy.json").read_text())
-    assert record["agrees"] is True
-    assert record["panels"][1]["measured"]["radius"] == pytest.approx(0.6831, rel=0.02)
-    assert record["overlap"]["supcon"]["run"] == supcon.run
+    rows = run_toy(tmp_path, seed=3, steps=200, points_per_class=6)
+    assert {path.name for path in tmp_path.iterdir()} == {"toy.png", "toy.svg", "toy.html", "toy.csv"}
+    assert all(row["agrees"] for row in rows)
+    assert [row["panel"][1] for row in rows] == list("abcdef")
+    assert [row["k"] for row in rows] == pytest.approx([None, 0.3, 0.7, 0.9, None, 0.2125])
+    supcon, regions = rows[4:]
+    assert regions["worst_overlap"] < supcon["mean_overlap"] < supcon["worst_overlap"]
+    assert regions["closest_degrees"] > regions["guaranteed_degrees"] - 0.5 > 20
+    written = list(csv.DictReader((tmp_path / "toy.csv").read_text().splitlines()))
+    assert {row["agrees"] for row in written} == {"True"}
+    assert float(written[1]["radius"]) == pytest.approx(0.6831, rel=0.02)
+    assert float(written[4]["overlap"]) == supcon["overlap"]
     output = capsys.readouterr().out
     assert "0.6831" in output
     assert "…" not in output.split("written")[0]
@@ -103,11 +101,9 @@ def test_run_writes_everything_and_agrees(tmp_path: Path, capsys: pytest.Capture
 def test_unconverged_run_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toy, "_figure", lambda spheres, out: [])
-    monkeypatch.setattr(toy, "_page", lambda spheres, out: out / "none")
-    result = run_toy(tmp_path, steps=2, points_per_class=3)
-    assert not result.agrees
-    assert json.loads((tmp_path / "toy.json").read_text())["agrees"] is False
+    monkeypatch.setattr(toy, "_draw", lambda spheres, out: [])
+    assert not all(row["agrees"] for row in run_toy(tmp_path, steps=2, points_per_class=3))
+    assert "False" in (tmp_path / "toy.csv").read_text()
     assert " no" in capsys.readouterr().out
 
 

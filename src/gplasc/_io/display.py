@@ -249,7 +249,7 @@ class Live(Lines):
         row.add_row(
             Text(title, style="bold"),
             ProgressBar(total, done, width=24),
-            f"{done}/{'?' if total is None else total}",
+            f"{done}/{total}" if moment else "",
             state,
         )
         return row

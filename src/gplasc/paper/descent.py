@@ -1,15 +1,54 @@
 """Gradient descent of free points on the unit sphere: features without a network."""
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from gplasc.losses import kernels
+
+
+class Shape(NamedTuple):
+    """Form of one task: distance of features to their center, its norm, range of cosines between classes."""
+
+    radius: float
+    center_norm: float
+    smallest_cosine: float
+    largest_cosine: float
+
+    @classmethod
+    def in_theory(cls, num_classes: int, k: float | None) -> Shape:
+        """The theorem's form for threshold k; None, or a k below -1/(|Y| - 1), gives the plain simplex.
+
+        >>> shape = Shape.in_theory(3, 0.7)
+        >>> round(shape.radius, 4), round(shape.center_norm, 4)
+        (0.4472, 0.8944)
+        """
+        if num_classes < 2:
+            raise ValueError(f"num_classes is {num_classes}; the theorem speaks of at least two classes")
+        floor = -1 / (num_classes - 1)
+        if k is None or k <= floor:
+            return cls(1.0, 0.0, floor, floor)
+        radius = math.sqrt((1 - 1 / num_classes) * (1 - k))
+        return cls(radius, math.sqrt((1 + (num_classes - 1) * k) / num_classes), k, k)
+
+    @classmethod
+    def measured(cls, z: Tensor, y: Tensor) -> Shape:
+        """Form of the features z (N, D), unit rows with labels y (N,); radius: mean distance to the center."""
+        center = kernels.task_center(z, y)
+        cosines = (z @ z.T)[y[:, None] != y[None, :]]
+        radius = float((z - center).norm(dim=1).mean())
+        return cls(radius, float(center.norm()), float(cosines.min()), float(cosines.max()))
+
+    def deviation(self, theory: Shape) -> float:
+        """Largest relative difference of radius and center norm; absolute where theory says 0."""
+        pairs = ((self.radius, theory.radius), (self.center_norm, theory.center_norm))
+        return max(abs(measured - expected) / (expected or 1.0) for measured, expected in pairs)
 
 
 def random_points(count: int, dim: int, generator: torch.Generator) -> Tensor:
@@ -51,14 +90,14 @@ def descend(
     steps: int,
     learning_rate: float,
     record: Collection[int] = (),
-    after_step: Callable[[], None] | None = None,
+    after_step: Callable[[float], None] = lambda share: None,
 ) -> list[Tensor]:
     """Minimize `objective` over unit rows from `start` (..., D); returns recorded points and the final ones.
 
     `objective` takes the points and the share of steps done. Adam moves the rows; each step ends on the
     sphere. The learning rate falls along a cosine to nearly nothing, because the kink of a hinge keeps any
     constant step size from settling. `record` holds the numbers of finished steps (0 is the start) whose
-    points are kept, in order; the final points are always last.
+    points are kept, in order; the final points are always last. `after_step` takes the share of steps done.
     """
     if steps < 1:
         raise ValueError(f"steps is {steps}; at least one step is needed")
@@ -75,22 +114,5 @@ def descend(
             points.copy_(normalize(points, dim=-1))
         if step in record and step < steps:
             kept.append(points.detach().clone())
-        if after_step is not None:
-            after_step()
+        after_step(step / steps)
     return [*kept, points.detach()]
-
-
-@contextmanager
-def descent_progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[], None]]]:
-    """Show a bar on standard error while points descend.
-
-    Args:
-        total: Number of steps in all.
-
-    Yields:
-        A function that shows a description, and one to be called after every step.
-    """
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=total)
-        yield lambda text: progress.update(bar, description=text), lambda: progress.advance(bar)

@@ -312,7 +312,7 @@ def _legend(spheres: Sequence[Sphere]) -> list[Artist]:
     handles.append(
         Line2D([], [], marker="o", markersize=4.2, markerfacecolor="white", label="far side", **dots)
     )
-    if any(task.cap for task in most):
+    if any(task.cap for sphere in spheres for task in sphere.tasks):
         region = "region, theory" if trained else "region"
         handles.append(Patch(facecolor=color + "3D", edgecolor=color, linewidth=0.9, label=region))
     if trained:
