@@ -1,6 +1,6 @@
 import pytest
 
-from gplasc.published import find_table, lookup, published, tables
+from gplasc.published import lookup, published, tables
 from gplasc.streams.catalog import list_streams
 
 
@@ -75,7 +75,7 @@ def test_contradictions_stand_beside_the_numbers():
     assert not any("69.9" in note for note in other.notes)
     er = lookup("acc_result", "er", stream="seq-cifar10", buffer=200, scenario="class_il")
     assert any("58.21" in note for note in er.notes)
-    assert any("states no buffer" in note for note in find_table("er_baseline_").remarks)
+    assert any("states no buffer" in note for note in tables()["er_baseline_"].remarks)
 
 
 def test_every_note_speaks_of_some_number():

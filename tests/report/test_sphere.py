@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gplasc.report import style
+from gplasc.report.projection import feature_sphere
 from gplasc.report.render import render
 from gplasc.report.section import Section
 from gplasc.report.sphere import (
@@ -14,9 +15,9 @@ from gplasc.report.sphere import (
     Cap,
     Sphere,
     TaskFeatures,
-    camera,
-    cap_outline,
-    circle,
+    _camera,
+    _cap_outline,
+    _circle,
     sphere_figure,
 )
 
@@ -42,7 +43,7 @@ def panel(tasks: int = 2, title: str = "a <title>") -> Sphere:
 @pytest.mark.parametrize("view", VIEWS)
 def test_camera_is_a_rotation_with_the_pole_upright(view: Array) -> None:
     pole = np.array([0.0, 1.0, 0.3])
-    frame = camera(view, pole)
+    frame = _camera(view, pole)
     assert np.allclose(frame @ frame.T, np.eye(3))
     assert np.linalg.det(frame) == pytest.approx(1)
     assert np.allclose(frame[2], view / np.linalg.norm(view))
@@ -52,11 +53,11 @@ def test_camera_is_a_rotation_with_the_pole_upright(view: Array) -> None:
 
 def test_camera_needs_a_pole_across_the_view() -> None:
     with pytest.raises(ValueError, match="parallel"):
-        camera(np.array([0.0, 0.0, 2.0]), np.array([0.0, 0.0, -1.0]))
+        _camera(np.array([0.0, 0.0, 2.0]), np.array([0.0, 0.0, -1.0]))
 
 
 def test_circle_lies_on_the_sphere_at_the_half_angle() -> None:
-    points = circle(np.array([1.0, -2.0, 0.5]), 0.6)
+    points = _circle(np.array([1.0, -2.0, 0.5]), 0.6)
     assert np.allclose(np.linalg.norm(points, axis=1), 1)
     assert np.allclose(points @ unit([1.0, -2.0, 0.5]), np.cos(0.6))
     assert np.allclose(points[0], points[-1])
@@ -83,7 +84,7 @@ def test_cap_outline_holds_exactly_the_points_of_its_side(
     axis: list[float], half_angle: float, view: Array
 ) -> None:
     """The slow way: throw points on the sphere and ask each whether it is in the cap and in front."""
-    frame = camera(view, np.array([0.1, 0.2, -0.9]))
+    frame = _camera(view, np.array([0.1, 0.2, -0.9]))
     cap = Cap(np.array(axis), half_angle)
     points = np.random.default_rng(1).normal(size=(1500, 3))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -94,7 +95,7 @@ def test_cap_outline_holds_exactly_the_points_of_its_side(
     for front in (True, False):
         side = clear & ((seen[:, 2] > 0) == front)
         expected = cosine[side] > np.cos(half_angle)
-        assert np.array_equal(inside(cap_outline(cap, frame, front=front), seen[side, :2]), expected)
+        assert np.array_equal(inside(_cap_outline(cap, frame, front=front), seen[side, :2]), expected)
 
 
 def test_figure_has_a_ball_for_each_panel_and_is_the_same_twice(tmp_path: Path) -> None:
@@ -139,3 +140,27 @@ def test_page_is_self_contained_and_escapes_text() -> None:
     assert page.count("<canvas") == 2
     assert 'src="http' not in page
     assert len(page) < 60_000
+
+
+def test_features_are_projected_to_the_directions_of_the_task_centers() -> None:
+    """The slow way: the directions by an SVD of the centers, every row on its own."""
+    generator = np.random.default_rng(2)
+    labels = [np.repeat([2 * task, 2 * task + 1], 10) for task in range(4)]
+    features = [generator.normal(size=(20, 9)) + 3 * np.eye(9)[task] for task in range(4)]
+    drawn = feature_sphere("name", features, labels, [str(label) for label in range(8)])
+    centers = []
+    for x, y in zip(features, labels, strict=True):
+        rows = x / np.linalg.norm(x, axis=1, keepdims=True)
+        centers.append(unit(((rows[y == y.min()].mean(0) + rows[y == y.max()].mean(0)) / 2).tolist()))
+    _, lengths, directions = np.linalg.svd(np.stack(centers))
+    shares = []
+    for x, task in zip(features, drawn.tasks, strict=True):
+        for row, point in zip(x, task.final, strict=True):
+            seen = directions[:3] @ unit(row.tolist())
+            shares.append(seen @ seen)
+            assert np.allclose(np.abs(point), np.abs(unit(seen.tolist())))  # a direction may be turned around
+    assert f"{np.mean(shares):.0%} of the squared length of the features" in drawn.caption
+    assert f"{(lengths[:3] ** 2).sum() / 4:.0%} of that of the task centers" in drawn.caption
+    cosines = np.stack(centers) @ np.stack(centers).T
+    assert f"centers: {cosines[np.triu_indices(4, 1)].mean():.2f}." in drawn.caption.replace("−", "-")
+    assert [task.marks for task in drawn.tasks] == [("0", "1"), ("2", "3"), ("4", "5"), ("6", "7")]

@@ -99,13 +99,15 @@ class Table:
     def _lines_below(self) -> list[str]:
         return [*self.notes, *(f"Command: {command}" for command in self.commands)]
 
-    def to_rich(self) -> RichTable:
-        """Return the table for rich, without title and notes."""
+    def to_rich(self, *, compact: bool = False) -> RichTable:
+        """Return the table for rich, without title and notes; a compact one has no lines but that below its head."""
+        from rich.box import HEAVY_HEAD, SIMPLE_HEAD
         from rich.table import Table as RichTable
         from rich.text import Text
 
         styles = {"best": "bold", "better": "green", "worse": "red", "muted": "dim", "": ""}
-        table = RichTable(header_style="bold")
+        box = SIMPLE_HEAD if compact else HEAVY_HEAD
+        table = RichTable(header_style="bold", box=box, show_edge=not compact, pad_edge=not compact)
         for column in self.heads:
             table.add_column(Text(printable(column.head)), justify=column.align, overflow="fold")
         for index, row in enumerate(self.cells):
@@ -114,7 +116,7 @@ class Table:
             table.add_row(*(Text(show(cell.value), style=styles[cell.mark]) for cell in row))
         return table
 
-    def print(self, console: Console | None = None) -> None:
+    def print(self, console: Console | None = None, *, compact: bool = False) -> None:
         """Print title, table and notes; a file or a pipe gets the width that the table needs."""
         from rich.console import Console
 
@@ -123,7 +125,7 @@ class Table:
             console = Console(file=console.file, width=max(console.width, 200))
         if self.title:  # rich's own title would be broken to the width of the table
             console.print(printable(self.title), highlight=False, markup=False, style="bold")
-        console.print(self.to_rich())
+        console.print(self.to_rich(compact=compact))
         for note in self._lines_below:
             console.print(printable(note), highlight=False, markup=False, style="dim")
 

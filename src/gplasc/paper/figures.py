@@ -11,7 +11,7 @@ from torch import Tensor
 from gplasc.paper.definition import Experiment
 from gplasc.paper.summary import Entry
 from gplasc.report.charts import Chart, Guide, Series, write_charts
-from gplasc.report.style import add_note, color, marker, paper_style, save_figure
+from gplasc.report.style import color, marker, paper_style, save_figure
 
 Draw = Callable[[Experiment, Sequence[Entry], str, Path], list[Path]]
 """Draws the entries with the statement of their scale into a folder and returns the files."""
@@ -78,8 +78,7 @@ def heat_maps(
             ax.set_yticks(range(count), ticks)
             ax.set_title(f"{row}: mean {_mean_pair(value):.3f}")
         figure.colorbar(image, ax=list(axes), shrink=0.7, label="overlap (± Monte-Carlo error)")
-        add_note(figure, statement)
-        return save_figure(figure, folder / "overlap")
+        return save_figure(figure, folder / "overlap", note=statement)
 
 
 def scatters(
@@ -121,8 +120,7 @@ def scatters(
                 if j == 0:
                     ax.set_ylabel(f"features {kind}")
         figure.legend(handles=handles, loc="outside upper center", ncols=len(names), markerscale=2)
-        add_note(figure, statement)
-        return save_figure(figure, folder / "tsne")
+        return save_figure(figure, folder / "tsne", note=statement)
 
 
 def _mean_pair(value: Tensor) -> float:

@@ -10,7 +10,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
 from gplasc.paper.definition import Experiment
 from gplasc.paper.summary import Entry
-from gplasc.published import find_table
+from gplasc.published import tables as published_tables
 from gplasc.results.group import Measure
 
 
@@ -156,7 +156,7 @@ def _scale_tag(entries: Sequence[Entry]) -> str:
 def _remarks(experiment: Experiment) -> list[str]:
     """Return the notes on the published tables as a whole and on the experiment."""
     names = dict.fromkeys(experiment.published_table(scenario) for scenario in (None, *experiment.scenarios))
-    tables = [find_table(name) for name in names if name]
+    tables = [published_tables()[name] for name in names if name]
     intervals = (
         "Differences: mean of the seeds' differences [Student's interval of 95 percent] (number of pairs)."
     )

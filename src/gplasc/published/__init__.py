@@ -79,21 +79,14 @@ def tables() -> dict[str, PublishedTable]:
     }
 
 
-def find_table(name: str) -> PublishedTable:
-    """Return a published table.
-
-    >>> find_table("acc_result").label
-    'tab:acc_result'
-    """
-    if name not in tables():
-        raise ValueError(f"there is no published table '{name}'; {did_you_mean(name, tables())}")
-    return tables()[name]
-
-
 def published(table: str = "") -> list[Published]:
-    """Return every number of a table, in the paper's order; by default of all tables."""
-    if table:
-        find_table(table)
+    """Return every number of a table, in the paper's order; by default of all tables.
+
+    Raises:
+        ValueError: If there is no such table.
+    """
+    if table and table not in tables():
+        raise ValueError(f"there is no published table '{table}'; {did_you_mean(table, tables())}")
     return [number for number in _numbers() if table in ("", number.table)]
 
 
@@ -141,7 +134,7 @@ def lookup(
 def _numbers() -> tuple[Published, ...]:
     numbers = []
     for line in csv.DictReader(_text("gplasc.csv").splitlines()):
-        table = find_table(line["table"])
+        table = tables()[line["table"]]
         number = Published(
             paper=table.paper,
             table=table.name,

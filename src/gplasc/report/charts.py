@@ -119,6 +119,14 @@ class Chart:
         """Whether there is any number to draw."""
         return any(series.points() for series in self.series)
 
+    def swatches(self) -> dict[str, str]:
+        """Return the entries of the legend."""
+        if self.kind == "stack":
+            return {
+                s.name: f'<i style="color:{style.in_page(style.color(s.color))}">■</i>' for s in self.series
+            }
+        return {s.name: style.swatch(s.color, hollow=s.hollow) for s in self.series}
+
     def table(self) -> Table:
         """Return the numbers of the figure."""
         rows = []
@@ -133,8 +141,8 @@ class Chart:
 
     def to_html(self, *, own_legend: bool = True) -> str:
         """Return a figure element: heading, legend, drawing, words, and the numbers to unfold."""
-        title, words = html_text(self.title), html_text(self.summary)
-        own = legend([self]) if own_legend else ""
+        title, words = html_text(self.title), html_text(_cut(self.summary))
+        own = legend(self.swatches()) if own_legend else ""
         return (
             f'<figure class="card"><p class="title">{title}</p>{own}{self._to_svg()}'
             f'<figcaption>{words}</figcaption><details class="numbers"><summary>Numbers</summary>'
@@ -211,7 +219,7 @@ class Chart:
         for guide in self.guides:
             axes.axhline(guide.value, color=style.STRUCTURE, linewidth=1.3, linestyle=(0, (4, 2.5)))
             axes.annotate(
-                guide.label, (1, guide.value), (0, 3), xycoords=("axes fraction", "data"), ha="right",
+                guide.label, (1, guide.value), (0, 4), xycoords=("axes fraction", "data"), ha="right",
                 textcoords="offset points", color=style.STRUCTURE, backgroundcolor=style.PAPER + "D9", zorder=1.5,
             )  # fmt: skip
         axes.grid(axis="x", visible=False)
@@ -241,12 +249,12 @@ class Chart:
                 axes.hlines(tops, low, high, color=style.color(series.color), linewidth=1.6, **own)
                 axes.plot(y, tops, **series.look() | {"linestyle": "none"} | own)
         for guide in self.guides:
-            axes.axvline(guide.value, color=style.INK, linewidth=1, zorder=1)
+            axes.axvline(guide.value, color=style.INK, linewidth=1, zorder=0.8)
         for row, place in enumerate(places):
             name = printable(str(place))
             axes.annotate(
                 name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…", (0, step * row + 18),
-                xycoords=("axes fraction", "data"), color=style.INK, backgroundcolor=style.PAPER,
+                xycoords=("axes fraction", "data"), color=style.INK, backgroundcolor=style.PAPER, zorder=0.9,
             )  # fmt: skip
         axes.set_ylim(step * len(places) + 2, 0)
         axes.set_yticks([])
@@ -305,8 +313,7 @@ def write_charts(
     """
     with style.paper_style(_LOOK):
         figure = _figure(charts, columns=columns, titles=True)
-        style.add_note(figure, note)
-        return style.save_figure(figure, stem, suffixes)
+        return style.save_figure(figure, stem, suffixes, note=note)
 
 
 def _inline(svg: str, attributes: str, names: Sequence[str]) -> str:
@@ -338,19 +345,13 @@ def _shorten(tag: str) -> str:
     return re.sub(r"#[0-9a-f]{6}\b", lambda color: style.in_page(color[0]), tag)
 
 
-def legend(charts: Sequence[Chart]) -> str:
-    """Return a list with an entry for every series of the charts; pressing one hides the series.
+def legend(swatches: Mapping[str, str]) -> str:
+    """Return a list with a button for each name and its swatch (an element); pressing one hides what has the name.
 
-    "" for a single series, and where one look would stand for two names.
+    "" for a single name, and where one look would stand for two.
     """
-    series = {s.name: (s, chart.kind == "stack") for chart in charts for s in chart.series}
-    if not 1 < len(series) == len({(one.color, one.hollow) for one, _ in series.values()}):
+    if not 1 < len(swatches) == len(set(swatches.values())):
         return ""
-    return legend_list({name: _swatch(one, bar=bar) for name, (one, bar) in series.items()})
-
-
-def legend_list(swatches: Mapping[str, str]) -> str:
-    """Return a list with a button for every name and its swatch (an element)."""
     entries = ""
     for name, swatch in swatches.items():
         text = html_text(name)
@@ -360,31 +361,12 @@ def legend_list(swatches: Mapping[str, str]) -> str:
     return f'<ul class="legend{few}" aria-label="Legend; press an entry to hide it">{entries}</ul>\n'
 
 
-def _swatch(series: Series, *, bar: bool) -> str:
-    color = style.in_page(style.color(series.color))
-    if bar:
-        shape = f'<path fill="{color}" d="M8 1H21V14H8z"/>'
-    else:
-        dash = ' stroke-dasharray="5 3"' if series.hollow else ""
-        fill = "var(--card)" if series.hollow else color
-        shape = f'<path stroke="{color}" stroke-width="2"{dash} d="M1 7H29"/>'
-        shape += f'<path fill="{fill}" stroke="{color}" stroke-width="1.6" d="{_outline(style.marker(series.color))}"/>'
-    return f'<svg viewBox="0 0 30 14" aria-hidden="true">{shape}</svg>'
-
-
-def _outline(marker: str) -> str:
-    """A marker of matplotlib in the middle of a swatch, as an SVG path."""
-    from matplotlib.markers import MarkerStyle
-    from matplotlib.transforms import Affine2D
-
-    mark = MarkerStyle(marker)
-    path = mark.get_path().transformed(mark.get_transform() + Affine2D().scale(7, -7).translate(15, 7))
-    letters = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}
-    return "".join(
-        letters[int(code)] + ("" if code == 79 else " ".join(f"{value:.1f}" for value in points))
-        for points, code in path.iter_segments(simplify=False)
-    )
-
-
 def _number(value: float, low: float, high: float) -> str:
     return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if math.isfinite(low) else "")
+
+
+def _cut(text: str, length: int = 700) -> str:
+    """Cut a long list between two entries."""
+    if len(text) <= length:
+        return text
+    return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."

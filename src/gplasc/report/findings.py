@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gplasc.report.panels import ACCURACY, Comparison, Panel, rank
-from gplasc.report.sections.paper import find_published, published_gain
-from gplasc.report.wording import say_count, show_spread, signed
+from gplasc.report.wording import show_spread, signed
 from gplasc.results.statistics import ENOUGH_PAIRS, Difference
 
 _LIMIT = 6  # findings on the first screen
@@ -33,7 +32,7 @@ def headline(panels: Sequence[Panel]) -> list[str]:
     runs = sum(len(group.records) for group in groups)
     streams = list(dict.fromkeys(panel.stream for panel in panels))
     where = panels[0].title if len(panels) == 1 else ", ".join(streams[:6]) + " and more" * (len(streams) > 6)
-    words = [f"{say_count(runs, 'run')} of {say_count(len(groups), 'configuration')} on {where}."]
+    words = [f"{_count(runs, 'run')} of {_count(len(groups), 'configuration')} on {where}."]
     gains: dict[str, list[Difference]] = {}
     for pair in (pair for panel in panels for pair in panel.comparisons):
         if pair.gain().count:
@@ -51,7 +50,7 @@ def _overview(plugin: str, gains: Sequence[Difference]) -> str:
     mean = sum(gain.mean for gain in gains) / len(gains)
     return (
         f"With {plugin}, class-IL accuracy changes by {signed(mean)} points on average over "
-        f"{say_count(len(gains), 'comparison')}; {verdicts.count(1)} are a certain gain and {verdicts.count(-1)} a "
+        f"{_count(len(gains), 'comparison')}; {verdicts.count(1)} are a certain gain and {verdicts.count(-1)} a "
         f"certain loss (95 % interval of at least {ENOUGH_PAIRS} pairs of seeds without 0)."
     )
 
@@ -65,18 +64,19 @@ def find_findings(panels: Sequence[Panel]) -> list[Finding]:
     for panel in panels:
         gains = [pair for pair in panel.comparisons if pair.gain().count]
         best = sorted(gains, key=lambda pair: -rank(pair.group))
-        findings = [_gain(panel, pair) for pair in best] or _best(panel)
+        where = f"{panel.title}: " if len(panels) > 1 else ""
+        findings = [_gain(panel, pair, where) for pair in best] or _best(panel, where)
         ranked += [(place, not gains, finding) for place, finding in enumerate(findings)]
     return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:_LIMIT]]
 
 
-def _gain(panel: Panel, pair: Comparison) -> Finding:
+def _gain(panel: Panel, pair: Comparison, where: str) -> Finding:
     gain = pair.gain()
     means = [show_spread(group.spread(ACCURACY)) for group in (pair.base, pair.group)]
-    details = [f"{panel.title}: {means[0]} without, {means[1]} with the plug-in{_other_settings(pair)}"]
+    details = [f"{where}{means[0]} without, {means[1]} with the plug-in{_other_settings(pair)}"]
     details.append(_certainty(gain))
-    for number in find_published(pair.group, panel, ACCURACY):
-        published = published_gain(number, pair, panel, ACCURACY)
+    for number in panel.published(pair.group, ACCURACY):
+        published = panel.published_gain(number, pair.group, ACCURACY)
         if published is not None:
             details.append(f"The paper: {signed(published)} ({number.label}{_at_full_scale(panel)}).")
             break
@@ -88,7 +88,7 @@ def _other_settings(pair: Comparison) -> str:
     """Say that more than the plug-in differs, as it does where both sides were tuned."""
     count = len(pair.unlike)
     verb = "differs" if count == 1 else "differ"
-    return f"; {say_count(count, 'other setting')} also {verb}, see the notes below" if count else ""
+    return f"; {_count(count, 'other setting')} also {verb}, see the notes below" if count else ""
 
 
 def _certainty(gain: Difference) -> str:
@@ -108,16 +108,20 @@ def _at_full_scale(panel: Panel) -> str:
     return "" if panel.scale == "paper" else ", at full scale"
 
 
-def _best(panel: Panel) -> list[Finding]:
+def _best(panel: Panel, where: str) -> list[Finding]:
     groups = [group for group in panel.groups if rank(group) >= 0]
     if not groups:
         return []
     best = max(groups, key=rank)
     value = best.spread(ACCURACY)
     of = f"the best of {len(groups)}" if len(groups) > 1 else "the only method"
-    details = [f"{panel.title}: {of}"]
+    details = [f"{where}{of}"]
     several = f"Standard deviation {value.std:.2f} over {value.count} seeds."
     details.append(several if value.count > 1 else "One seed.")
-    if published := find_published(best, panel, ACCURACY):
+    if published := panel.published(best, ACCURACY):
         details.append(f"The paper: {published[0]} ({published[0].label}{_at_full_scale(panel)}).")
     return [Finding(f"{value.mean:.2f} %", f"class-IL accuracy: {best.labels['row']}", tuple(details))]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Table
 from gplasc.errors import UserError
-from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.findings import find_findings, headline
 from gplasc.report.panels import Panel, make_panels
 from gplasc.report.render import render
@@ -113,69 +112,43 @@ def write_report(
     panels = make_panels(records) if tables or figures else []
     sections = build_sections(panels) if panels else []
     if tables is not None:
-        write_tables(sections, tables)
-        write_atomic(tables / "metrics.csv", _metrics_table(panels).to_csv())
-        write_atomic(tables / "matrices.csv", _matrices_table(panels).to_csv())
+        _write_blocks(sections, tables, tables=True)
+        _write_numbers(panels, tables)
         written.append(tables)
     if figures is not None:
-        write_figures(sections, figures)
+        _write_blocks(sections, figures, tables=False)
         written.append(figures)
     return written
 
 
-def write_tables(sections: Sequence[Section], folder: Path) -> list[Path]:
-    """Write every named table as Markdown, LaTeX and CSV, in a folder for each panel; return the paths."""
-    paths = []
+def _write_blocks(sections: Sequence[Section], folder: Path, *, tables: bool) -> None:
+    """Write every named table, or every named figure, in a folder for each panel."""
     for part in (part for section in sections for part in section.all_parts()):
-        for table in part.blocks:
-            if isinstance(table, Table) and table.name:
-                title = f"{table.title}: {part.title}" if part.folder else table.title
-                paths += replace(table, title=title).write(folder / part.folder / table.name)
-    return paths
+        for block in part.blocks:
+            if block.name and isinstance(block, Table) == tables:
+                if isinstance(block, Table) and part.folder:
+                    block = replace(block, title=f"{block.title}: {part.title}")
+                block.write(folder / part.folder / block.name)
 
 
-def write_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
-    """Write every named figure as SVG and PDF, in a folder for each panel; return the paths."""
-    return [
-        path
-        for section in sections
-        for part in section.all_parts()
-        for block in part.blocks
-        if block.name and not isinstance(block, Table)
-        for path in block.write(folder / part.folder / block.name)
-    ]
-
-
-_KEYS = ("run", "stream", "scale", "buffer", "method", "seed", "scenario")
-
-
-def _metrics_table(panels: Sequence[Panel]) -> Table:
-    """Return every metric of every run: one row for each run, scenario and metric."""
-    rows = [
-        (*keys, metric, value)
-        for keys, record in _scenarios(panels)
-        for metric, value in record.metrics[keys[-1]].items()
-    ]
-    return Table("Metrics", (*_KEYS, "metric", "value"), rows)
-
-
-def _matrices_table(panels: Sequence[Panel]) -> Table:
-    """Return every accuracy: one row for each run, scenario, tasks learned and task, counted from 1."""
-    rows = [
-        (*keys, after, task, value)
-        for keys, record in _scenarios(panels)
-        for after, row in enumerate(record["matrix"][keys[-1]], 1)
-        for task, value in enumerate(row, 1)
-        if value is not None
-    ]
-    return Table("Accuracies", (*_KEYS, "after_task", "task", "accuracy"), rows)
-
-
-def _scenarios(panels: Sequence[Panel]) -> Iterator[tuple[tuple[Any, ...], Record]]:
-    """The values of `_KEYS` for each run and scenario, with the run's record."""
+def _write_numbers(panels: Sequence[Panel], folder: Path) -> None:
+    """Write every metric of every run, and every accuracy; tasks are counted from 1."""
+    keys = ("run", "stream", "scale", "buffer", "method", "seed", "scenario")
+    metrics: list[tuple[Any, ...]] = []
+    accuracies: list[tuple[Any, ...]] = []
     for panel in panels:
-        for group in panel.groups:
-            for record in group.records:
-                where = (record.run_id, panel.stream, panel.scale, panel.buffer, group.labels["row"])
-                for scenario in SCENARIOS:
-                    yield (*where, record.seed, scenario), record
+        for row, record in ((g.labels["row"], r) for g in panel.groups for r in g.records):
+            run = (record.run_id, panel.stream, panel.scale, panel.buffer, row, record.seed)
+            for scenario, matrix in record["matrix"].items():
+                metrics += [(*run, scenario, *item) for item in record.metrics[scenario].items()]
+                accuracies += [
+                    (*run, scenario, after, task, value)
+                    for after, row in enumerate(matrix, 1)
+                    for task, value in enumerate(row, 1)
+                    if value is not None
+                ]
+    for name, columns, rows in (
+        ("metrics", ("metric", "value"), metrics),
+        ("matrices", ("after_task", "task", "accuracy"), accuracies),
+    ):
+        write_atomic(folder / f"{name}.csv", Table("", (*keys, *columns), rows).to_csv())

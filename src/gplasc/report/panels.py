@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from gplasc.published import published
-from gplasc.report.wording import file_name
+from gplasc.published import Published, lookup, published, tables
+from gplasc.report.wording import file_name, show_value
 from gplasc.results.group import Group, Measure
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference
@@ -104,6 +104,27 @@ class Panel:
         ranked = sorted(self.groups, key=rank, reverse=True)[:limit]
         return tuple(group for group in self.groups if any(group is chosen for chosen in ranked))
 
+    def published(self, group: Group, measure: Measure) -> list[Published]:
+        """Every published number that this group's would reproduce at paper scale, one a table of the paper."""
+        numbers = [self._lookup(table, group, measure) for table in tables()]
+        return list(dict.fromkeys(number for number in numbers if number is not None))
+
+    def published_gain(self, number: Published, group: Group, measure: Measure) -> float | None:
+        """The published number of a group minus that of its base in the same table; None where it has none."""
+        pair = self.comparison(group)
+        base = self._lookup(number.table, pair.base, measure) if pair else None
+        return None if base is None else number.mean - base.mean
+
+    def _lookup(self, table: str, group: Group, measure: Measure) -> Published | None:
+        return lookup(
+            table,
+            group.first.title,
+            stream=self.stream,
+            buffer=self.buffer,
+            scenario=measure.scenario,
+            metric=measure.metric,
+        )
+
     @property
     def limit_note(self) -> str:
         """What a reader must know when figures do not show all lines."""
@@ -132,21 +153,6 @@ def rank(group: Group) -> float:
     """Class-IL accuracy, below all others where it is unknown."""
     mean = group.spread(ACCURACY).mean
     return mean if math.isfinite(mean) else -1.0
-
-
-def show_value(value: Any) -> str:
-    """A setting as people read it.
-
-    >>> show_value(None), show_value([60, 75]), show_value(0.1), show_value(True)
-    ('none', '60, 75', '0.1', 'true')
-    """
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ", ".join(map(show_value, value)) or "none"
-    return str(value)
 
 
 def varying_settings(groups: Sequence[Group]) -> list[str]:

@@ -78,11 +78,11 @@ def _blocks(blocks: Sequence[Block], warnings: Sequence[str]) -> str:
             text += "".join(f'<p class="note">{note}</p>\n' for note in notes)
     charts = [block for block in blocks if isinstance(block, Chart)]
     lines = [chart for chart in charts if chart.kind == "line"]
-    shared = legend(lines) if len(lines) > 1 else ""
+    shared = legend({k: v for chart in lines for k, v in chart.swatches().items()}) if len(lines) > 1 else ""
     drawn = "".join(chart.to_html(own_legend=not shared or chart.kind != "line") for chart in charts)
     spheres = [block for block in blocks if isinstance(block, Sphere)]
-    legends = {sphere.legend() for sphere in spheres}
-    common = legends.pop() if len(legends) == 1 < len(spheres) else ""
+    same = len(spheres) > 1 and all(sphere.swatches() == spheres[0].swatches() for sphere in spheres)
+    common = legend(spheres[0].swatches()) if same else ""
     balls = "".join(sphere.to_html(own_legend=not common) for sphere in spheres)
     maps = "".join(block.to_html() for block in blocks if isinstance(block, HeatMap))
     for kind, inside in (("grid", shared + drawn), ("grid balls", common + balls), ("maps", maps)):

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
+from gplasc._io.table import Table
+from gplasc.report.charts import Chart
+from gplasc.report.heatmap import HeatMap
 from gplasc.report.panels import Panel
+from gplasc.report.sphere import Sphere
 
-
-class Block(Protocol):
-    """A figure or table: it has a heading, writes itself into a page, and, where it has a name, to files."""
-
-    @property
-    def title(self) -> str:
-        """Heading."""
-
-    @property
-    def name(self) -> str:
-        """Stem of its files; "" if it is only in the page."""
-
-    def to_html(self) -> str:
-        """Return its element of the page."""
-
-    def write(self, stem: Path) -> list[Path]:
-        """Write its files and return their paths."""
+Block = Table | Chart | HeatMap | Sphere
+"""A figure or table: it has a title, writes itself into a page, and, where it has a name, to files."""
 
 
 @dataclass(frozen=True)

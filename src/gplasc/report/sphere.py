@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gplasc._io.text import html_text, printable
 from gplasc.report import style
-from gplasc.report.charts import legend_list
+from gplasc.report.charts import legend
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -106,13 +106,10 @@ class Sphere:
     structure: str | None = None
     name: str = ""
 
-    def legend(self) -> str:
-        """Return a list with an entry for every task, which hides it; "" where a single task or marks say enough."""
-        if len(self.tasks) < 2 or all(len(task.labels) == 1 for task in self.tasks):
-            return ""
-        return legend_list(
-            {task.name: f'<i style="background:{style.in_page(task.color)}"></i>' for task in self.tasks}
-        )
+    def swatches(self) -> dict[str, str]:
+        """Return the entries of the legend; none where marks say enough."""
+        named = any(len(task.labels) > 1 for task in self.tasks)
+        return {t.name: f'<i style="color:{style.in_page(t.color)}">●</i>' for t in self.tasks if named}
 
     def to_html(self, *, own_legend: bool = True) -> str:
         """Return a figure element with a canvas, which sphere.js draws."""
@@ -124,13 +121,14 @@ class Sphere:
         }
         title, words = html_text(self.title), html_text(self.caption).replace("\n", "<br>")
         last = sum(len(task.history) for task in self.tasks) - 1
+        own = legend(self.swatches()) if own_legend else ""
         moves = any(len(task.history) > 1 for task in self.tasks)
         film = (
             '<div class="film"><button type="button" class="play" aria-label="Play">▶</button>'
             f'<input type="range" min="0" max="{last}" value="{last}" aria-label="Step"></div>'
         )
         return (
-            f'<figure class="card sphere"><p class="title">{title}</p>{self.legend() if own_legend else ""}'
+            f'<figure class="card sphere"><p class="title">{title}</p>{own}'
             f'<canvas tabindex="0" role="img" aria-label="{title}. Turn it with the arrow keys."></canvas>'
             f'{film if moves else ""}<script type="application/json">{_script_json(data)}</script>'
             f"<figcaption>{words}</figcaption></figure>\n"
@@ -155,7 +153,7 @@ def _script_json(value: Any) -> str:
     return text
 
 
-def camera(view: Array, pole: Array) -> Array:
+def _camera(view: Array, pole: Array) -> Array:
     """Rows right, up and toward the viewer, (3, 3) orthonormal; `pole` must not be parallel to `view`."""
     toward = view / np.linalg.norm(view)
     up = pole - (pole @ toward) * toward
@@ -166,7 +164,7 @@ def camera(view: Array, pole: Array) -> Array:
     return np.stack([np.cross(up, toward), up, toward])
 
 
-def circle(axis: Array, angle: float, count: int = 181) -> Array:
+def _circle(axis: Array, angle: float, count: int = 181) -> Array:
     """Points (count, 3) of the sphere at an angle from the axis (3,), the last equal to the first."""
     axis = axis / np.linalg.norm(axis)
     first = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
@@ -176,10 +174,10 @@ def circle(axis: Array, angle: float, count: int = 181) -> Array:
     return np.asarray(np.cos(angle) * axis + np.sin(angle) * ring)
 
 
-def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Array:
+def _cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Array:
     """Outline (M, 2) on the paper of the part of the cap that faces the viewer (or, front=False, does not).
 
-    frame: rows of `camera`. M = 0 where nothing of the cap lies on that side. The part is bounded by an arc
+    frame: rows of `_camera`. M = 0 where nothing of the cap lies on that side. The part is bounded by an arc
     of the cap's circle and, where the cap reaches over the edge of the visible disk, by an arc of that edge.
     """
     sign = 1.0 if front else -1.0
@@ -187,7 +185,7 @@ def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Arr
     flat = float(np.hypot(axis[0], axis[1]))
     depth, cosine = sign * float(axis[2]), float(np.cos(cap.half_angle))
     if flat <= cosine:  # no edge point is inside: the circle does not cross the edge of the disk
-        return circle(cap.axis, cap.half_angle, count) @ frame[:2].T if depth > 0 else np.empty((0, 2))
+        return _circle(cap.axis, cap.half_angle, count) @ frame[:2].T if depth > 0 else np.empty((0, 2))
     # In the plane's own frame: `out` points from the middle of the disk to the cap's axis, `side` across.
     out = axis[:2] / flat
     side = np.array([-out[1], out[0]])
@@ -205,9 +203,9 @@ def cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Arr
 
 def _graticule(pole: Array) -> list[Array]:
     """Meridians and parallels every 30 degrees around the pole, each (181, 3)."""
-    equator = circle(pole, np.pi / 2)
-    meridians = [circle(equator[15 * step], np.pi / 2) for step in range(6)]
-    return [*meridians, *(circle(pole, angle) for angle in np.radians(np.arange(30, 180, 30)))]
+    equator = _circle(pole, np.pi / 2)
+    meridians = [_circle(equator[15 * step], np.pi / 2) for step in range(6)]
+    return [*meridians, *(_circle(pole, angle) for angle in np.radians(np.arange(30, 180, 30)))]
 
 
 def _side(points: Array, frame: Array, front: bool) -> Array:
@@ -229,7 +227,7 @@ def _draw_sphere(axes: Axes, sphere: Sphere) -> None:
     """Draw ball, regions, random starts, class structure and final features; first, and fainter, the far side."""
     from matplotlib.patches import Circle, Polygon
 
-    frame = camera(sphere.view, sphere.pole)
+    frame = _camera(sphere.view, sphere.pole)
     axes.set_aspect("equal")
     disk = Circle((0, 0), 1.0, facecolor="none", edgecolor="none", zorder=0)
     axes.add_patch(disk)
@@ -246,9 +244,9 @@ def _draw_sphere(axes: Axes, sphere: Sphere) -> None:
         for index, task in enumerate(sphere.tasks):
             color = task.color
             if task.cap is not None:
-                outline = cap_outline(task.cap, frame, front=front)
+                outline = _cap_outline(task.cap, frame, front=front)
                 axes.fill(*outline.T, color=color, alpha=0.24 if front else 0.1, lw=0, zorder=order + 0.5)
-                x, y = _side(circle(task.cap.axis, task.cap.half_angle), frame, front).T
+                x, y = _side(_circle(task.cap.axis, task.cap.half_angle), frame, front).T
                 far: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.35, "linestyle": (0, (3, 2))}
                 axes.plot(x, y, color=color, zorder=order + 1, **({"linewidth": 0.9} if front else far))
             x, y = _side(task.history[0], frame, front).T

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # only carrier of meaning: figures add marker shapes, line styles or labels.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_GLYPHS = ("●■▲◆▼✚✖★", "○□△◇▽✛✕☆")  # of the markers, full and hollow
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
@@ -50,7 +51,16 @@ def color(index: int) -> str:
 
 def marker(index: int) -> str:
     """The matplotlib marker that goes with `color(index)`; where the colors repeat, the markers do not."""
-    return MARKERS[(index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)]
+    return MARKERS[_marker_number(index)]
+
+
+def swatch(index: int, *, hollow: bool = False) -> str:
+    """The marker in its color as an element of the page."""
+    return f'<i style="color:{in_page(color(index))}">{_GLYPHS[hollow][_marker_number(index)]}</i>'
+
+
+def _marker_number(index: int) -> int:
+    return (index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)
 
 
 @contextmanager
@@ -94,25 +104,25 @@ def paper_style(more: Mapping[Any, Any] | None = None) -> Iterator[None]:
         yield
 
 
-def save_figure(figure: Figure, stem: Path, suffixes: tuple[str, ...] = (".png", ".svg")) -> list[Path]:
-    """Write `figure` once per suffix beside each other (whole files only) and return the paths."""
-    paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
-    for path in paths:
-        extra: dict[str, Any] = {}
-        if path.suffix == ".svg":
-            extra["metadata"] = NO_METADATA
-        elif path.suffix == ".png":
-            extra["pil_kwargs"] = {"optimize": True}
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, bbox_inches="tight", pad_inches=0.04, **extra)
-    return paths
+def save_figure(
+    figure: Figure, stem: Path, suffixes: tuple[str, ...] = (".png", ".svg"), *, note: str = ""
+) -> list[Path]:
+    """Write the figure once per suffix (whole files only) and return the paths.
 
-
-def add_note(figure: Figure, note: str) -> None:
-    """Write a note below the figure, such as the scale of its numbers: a picture travels without its text."""
+    The note, such as the scale of the numbers, is written below the figure: a picture travels without its text.
+    """
     import matplotlib
 
     if note:
         size = 0.82 * float(matplotlib.rcParams["font.size"])
         width = max(40, int(136 * figure.get_figwidth() / size))
         figure.supxlabel("\n".join(textwrap.wrap(note, width)), fontsize=size, x=0.01, ha="left")
+    paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
+    extras: dict[str, dict[str, Any]] = {
+        ".svg": {"metadata": NO_METADATA},
+        ".png": {"pil_kwargs": {"optimize": True}},
+    }
+    for path in paths:
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, bbox_inches="tight", pad_inches=0.04, **extras.get(path.suffix, {}))
+    return paths

@@ -5,9 +5,25 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from gplasc._io.table import Mark, Marked
 from gplasc.results.statistics import Difference, Spread
+
+
+def show_value(value: Any) -> str:
+    """A setting as people read it.
+
+    >>> show_value(None), show_value([60, 75]), show_value(0.1), show_value(True)
+    ('none', '60, 75', '0.1', 'true')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ", ".join(map(show_value, value)) or "none"
+    return str(value)
 
 
 def signed(value: float) -> str:
@@ -63,22 +79,6 @@ def say_values(named: Iterable[tuple[str, float | None]]) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
-
-
-def say_count(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> say_count(1, "run"), say_count(2, "run")
-    ('1 run', '2 runs')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def cut_words(text: str, length: int = 700) -> str:
-    """Cut a long list between two entries."""
-    if len(text) <= length:
-        return text
-    return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."
 
 
 def file_name(text: str, length: int = 40) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Series
-from gplasc.report.panels import Panel, show_value, varying_settings
+from gplasc.report.panels import Panel, varying_settings
 from gplasc.report.section import Section, Subsection
-from gplasc.report.wording import cut_words, file_name
+from gplasc.report.wording import file_name, show_value
 from gplasc.results.group import Group, Measure
 
 
@@ -73,7 +73,7 @@ def _chart(name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str) 
         name,
         "accuracy, percent",
         tuple(lines),
-        cut_words("; ".join(words) + "."),
+        "; ".join(words) + ".",
         log_x=min(values) > 0 and max(values) / min(values) > 30,
         zero_based=True,
         name=f"effect-{file_name(name)}-{file_name(scenario)}",

@@ -7,37 +7,13 @@ from collections.abc import Sequence
 
 from gplasc._io.table import Column, Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.published import Published, lookup, tables
-from gplasc.report.panels import Comparison, Panel
+from gplasc.published import Published
+from gplasc.report.panels import Panel
 from gplasc.report.section import Section
 from gplasc.report.wording import show_difference, show_spread, signed
 from gplasc.results.group import Group, Measure
 
 _METRICS = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
-
-
-def _lookup(table: str, group: Group, panel: Panel, measure: Measure) -> Published | None:
-    """Find the number of a published table that this group's would reproduce at paper scale."""
-    return lookup(
-        table,
-        group.first.title,
-        stream=panel.stream,
-        buffer=panel.buffer,
-        scenario=measure.scenario,
-        metric=measure.metric,
-    )
-
-
-def find_published(group: Group, panel: Panel, measure: Measure) -> list[Published]:
-    """Every published number that this group's would reproduce at paper scale, one a table of the paper."""
-    numbers = [_lookup(table, group, panel, measure) for table in tables()]
-    return list(dict.fromkeys(number for number in numbers if number is not None))
-
-
-def published_gain(number: Published, pair: Comparison, panel: Panel, measure: Measure) -> float | None:
-    """The published number minus that of the base in the same table; None where it has no base."""
-    base = _lookup(number.table, pair.base, panel, measure)
-    return None if base is None else number.mean - base.mean
 
 
 def against_paper(panels: Sequence[Panel]) -> Section | None:
@@ -66,7 +42,7 @@ def _table(panel: Panel, notes: list[str]) -> Table | None:
         for scenario in SCENARIOS:
             for metric in _METRICS:
                 measure = Measure(metric, scenario=scenario)
-                for number in find_published(group, panel, measure):
+                for number in panel.published(group, measure):
                     rows.append(_row(group, panel, measure, number))
                     notes += [f"{number.label}, {number.printed}: {note}" for note in number.notes]
     columns = (
@@ -80,8 +56,7 @@ def _row(group: Group, panel: Panel, measure: Measure, number: Published) -> tup
     ours = group.spread(measure)
     gap = ours.mean - number.mean
     comparable = panel.scale == "paper" and math.isfinite(gap)
-    pair = panel.comparison(group)
-    theirs = published_gain(number, pair, panel, measure) if pair else None
+    theirs = panel.published_gain(number, group, measure)
     return (
         group.labels["row"],
         f"{SCENARIOS[measure.scenario or '']} {_METRICS[measure.metric]}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gplasc._io.table import Column, Table
-from gplasc.report.panels import Panel, show_value
+from gplasc.report.panels import Panel
 from gplasc.report.section import Section, Subsection
+from gplasc.report.wording import show_value
 from gplasc.results.record import Record
 
 _ENVIRONMENT = ("gplasc", "commit", "device", "threads", "python", "torch", "platform")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from gplasc._io.table import Column, Table
-from gplasc.report.panels import Panel, show_value, varying_settings
+from gplasc.report.panels import Panel, varying_settings
 from gplasc.report.section import Section, Subsection
+from gplasc.report.wording import show_value
 from gplasc.results.group import Group
 
 

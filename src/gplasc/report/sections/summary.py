@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Guide, Series
-from gplasc.report.panels import ROWS, Panel, rank, show_value
+from gplasc.report.panels import ROWS, Panel, rank
 from gplasc.report.section import Block, Section
-from gplasc.report.wording import cut_words, show_difference, show_spread
+from gplasc.report.wording import show_difference, show_spread, show_value
 from gplasc.results.group import Measure, finite
 from gplasc.results.statistics import ENOUGH_PAIRS
 
@@ -87,6 +87,6 @@ def _gain_chart(panel: Panel) -> Chart:
         series.append(Series(SCENARIOS[scenario], tuple(gains), values, low, high, index))
         if index == 0:
             words = "; ".join(f"{label} {show_difference(gain).value}" for label, gain in gains.items())
-    text = cut_words(f"Class-IL gain in points: {words}.", 400)
+    text = f"Class-IL gain in points: {words}."
     title = "Gain by the plug-in over the same method without it"
     return Chart(title, "", "percentage points", tuple(series), text, "interval", (Guide(0.0),), name="gain")

@@ -85,7 +85,7 @@
           const now = task.history[index === current ? row : task.history.length - 1];
           const classes = [];
           now.forEach((p, i) => (classes[task.labels[i]] ||= []).push(p));
-          const means = classes.map((list) => scaled(list.reduce(sum), 1 / list.length)), corners = means.map(seen);
+          const corners = classes.map((list) => seen(scaled(list.reduce(sum), 1 / list.length)));
           if (front && corners.length > 1) { trace([...corners, corners[0], corners[1]]); ink(data.structure || task.color, 0.9, 2); pen.stroke(); }
           for (const p of now.map(seen).filter((q) => side * q[2] >= 0)) {
             const radius = (now.length > 1 ? 2.5 : 4) / size;
@@ -93,7 +93,7 @@
             ink(task.color, front ? 0.95 : 0.45, 1.5);
             if (front) pen.fill(); else pen.stroke();
           }
-          task.marks.forEach((text, i) => label(text, seen(unit(means[i])), side, now.length > 1));
+          task.marks.forEach((text, i) => label(text, corners[i], side, now.length > 1));
         }
       }
       ink("--soft", 0.8, 1); pen.beginPath(); pen.arc(0, 0, 1, 0, 7); pen.stroke();
