@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
 
 import gplasc
+from gplasc.cli._help import HelpFormatter
 from gplasc.cli._options import Launch
 from gplasc.errors import Interrupted, UserError
 
@@ -35,7 +36,7 @@ def _build_app() -> App:
         version=f"gplasc {gplasc.__version__}",
         version_flags=["--version"],
         help_format="plaintext",
-        help_formatter="plain",
+        help_formatter=HelpFormatter(),
         default_parameter=Parameter(
             negative=(), consume_multiple=True, allow_repeating=False, show_default=False
         ),

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from gplasc.errors import UserError
 from gplasc.study.executors import Engine
@@ -21,7 +21,7 @@ Axes = Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE,...")]
 DEFAULTS = {"stream": "seq-digits", "method": "co2l", "plugins": (), "seed": 0, "scale": "cpu"}
 
 
-@Parameter(name="*", group="Run")
+@Parameter(name="*", group=Group("Run", sort_key=0))
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The options that decide the result of a run."""
