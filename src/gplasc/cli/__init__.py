@@ -5,7 +5,6 @@ A command is imported when it is used, and what it computes with when it runs, s
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import tempfile
@@ -13,9 +12,10 @@ import traceback
 import warnings
 from typing import Any, NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter
 
 import gplasc
+from gplasc.cli._errors import explain
 from gplasc.cli._help import HelpFormatter
 from gplasc.cli._options import Launch
 from gplasc.errors import Interrupted, UserError
@@ -76,7 +76,7 @@ def main(words: list[str] | None = None) -> NoReturn:
 
             code = launch(words, code.processes)
     except CycloptsError as error:
-        code = _say(f"gplasc: {_explain(error)}", 2)
+        code = _say(f"gplasc: {explain(error)}", 2)
     except UserError as error:
         code = _say(f"gplasc: {error}", 2)
     except Interrupted:
@@ -98,40 +98,6 @@ def main(words: list[str] | None = None) -> NoReturn:
 def _say(text: str, code: int) -> int:
     print(text, file=sys.stderr)
     return code
-
-
-def _explain(error: CycloptsError) -> str:
-    """Return the parser's error as one line of limited length, with what a reader needs to know of gplasc."""
-    error.verbose = False
-    command = " ".join(["gplasc", *(error.command_chain or ())])
-    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
-        text = f"`{command}` does not take {error.unused_tokens[0]!r:.100}; see `{command} --help`"
-    elif isinstance(error, UnknownOptionError):
-        text = _explain_option(error)
-    else:
-        text = str(error)
-    text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
-    return text if len(text) < 400 else f"{text[:197]} ... {text[-197:]}"
-
-
-def _explain_option(error: UnknownOptionError) -> str:
-    """Name the option that was probably meant, or tell how a setting is given; dashes do not make names alike."""
-    word = (error.token.keyword or error.token.value).partition("=")[0]
-    names = {name.strip("-"): name for argument in error.argument_collection for name in argument.names}
-    text = f"Unknown option: {word}."
-    if "set" in names:
-        from gplasc.settings.types import Config
-
-        bare = word.strip("-").replace("-", "_")
-        for section, field in Config.model_fields.items():
-            for key in getattr(field.annotation, "model_fields", {}):
-                if bare in (key, f"{section}.{key}"):
-                    return f"{text} It is a setting: write --set {section}.{key}=VALUE."
-    close = difflib.get_close_matches(word.strip("-").replace("_", "-").lower(), names, n=1)
-    if close:
-        return f"{text} Did you mean {names[close[0]]}?"
-    more = " A setting is given with --set NAME=VALUE." if "set" in names else ""
-    return f"{text}{more} Allowed: {', '.join(names.values())}."
 
 
 def _save_trace() -> str:

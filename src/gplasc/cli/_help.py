@@ -47,8 +47,9 @@ class HelpFormatter:
 
 def _describe(entry: HelpEntry) -> str:
     text = " ".join(_plain(entry.description).split())
-    if any(choice not in text for choice in entry.choices or ()):
-        text += f" ({', '.join(entry.choices)})"
+    choices = entry.choices or ()
+    if any(choice not in text for choice in choices):
+        text += f" ({', '.join(choices)})"
     return f"{text} (required)" if entry.required else text
 
 

@@ -147,10 +147,15 @@ class Launch:
 RUN, PLACE, COMPUTING, COMPARISON = RunOptions(), Place(), Computing(), ComparisonOptions()
 
 
-def check_threads(threads: int | None) -> None:
-    """Refuse a number of threads below one."""
-    if threads is not None and threads < 1:
+def set_threads(threads: int | None) -> None:
+    """Set the number of torch's threads in this process; None leaves it as it is."""
+    if threads is None:
+        return
+    if threads < 1:
         raise UserError(f"--threads is {threads}; give 1 or more, or leave it out")
+    import torch
+
+    torch.set_num_threads(threads)
 
 
 def run_comparison(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from gplasc.cli._options import PLACE, RUN, Launch, Place, RunOptions, check_threads
+from gplasc.cli._options import PLACE, RUN, Launch, Place, RunOptions, set_threads
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ class _Saving:
     restart: bool = False
     """Discard what this run has saved so far, its record included, and start over."""
 
-    def workspace(self, data_dir: Path | None, device: str, *, compiled: bool) -> Workspace:
+    def workspace(self, place: Place, *, compiled: bool) -> Workspace:
         from gplasc.runs.workspace import Workspace
 
         return Workspace(
             self.out,
-            data_dir,
-            device,
+            place.data_dir,
+            place.device,
             save_every=self.save_every,
             save_steps=self.save_steps,
             keep_memory=not self.forget_memory,
@@ -94,33 +94,23 @@ def run_command(
 
         if not launched():
             return Launch(hardware.devices)
-    import torch
-
-    check_threads(hardware.threads)
-    if hardware.threads is not None:
-        torch.set_num_threads(hardware.threads)
+    set_threads(hardware.threads)
     if skip_corrupt:  # it decides what is learned, so it is a setting
         options = replace(options, set=(*options.set, "data.skip_corrupt=true"))
-    resolved = options.resolve()
+    spec = options.resolve()
     if dry_run:
         from gplasc.runs.cost import measure_cost
 
-        print(measure_cost(resolved, data_dir=place.data_dir, device=place.device))
+        print(measure_cost(spec, data_dir=place.data_dir, device=place.device))
         return 0
     from gplasc._io.display import display
-    from gplasc.learning.devices import check_device
-    from gplasc.learning.distributed import joined
-    from gplasc.runs.execute import execute, follow
+    from gplasc.runs.execute import execute_joined
     from gplasc.runs.show import print_run
 
-    with joined(check_device(place.device)) as (processes, device):
-        workspace = saving.workspace(place.data_dir, device, compiled=hardware.compile)
-        if not processes.first:  # of several processes the first one prints and writes
-            follow(resolved, workspace, processes)
-            return 0
-        result = execute(
-            resolved, workspace, processes=processes, display=display(place.quiet), restart=saving.restart
-        )
+    workspace = saving.workspace(place, compiled=hardware.compile)
+    result = execute_joined(spec, workspace, display=display(place.quiet), restart=saving.restart)
+    if result is None:  # of several processes the first one prints
+        return 0
     if json:
         print(json_module.dumps(result.record.to_dict()))
     else:

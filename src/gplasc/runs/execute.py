@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from gplasc.learning.callbacks import (
     TermLog,
 )
 from gplasc.learning.devices import check_device
-from gplasc.learning.distributed import Processes
+from gplasc.learning.distributed import Processes, joined
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
 from gplasc.models import Encoder
@@ -69,10 +69,7 @@ def execute(
     display: Display,
     processes: Processes | None = None,
 ) -> Result:
-    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `gplasc.run`.
-
-    Of several processes the first one calls this function, and the others call `follow`.
-    """
+    """Compute a run, or what is left of it, in ``out/RUN_ID``; see `gplasc.run`."""
     processes = processes or Processes()
     spec = spec.identified(workspace.data_dir, stream=stream)
     folder = RunFolder(workspace.out / spec.run_id)
@@ -101,6 +98,22 @@ def execute(
         return Result(record, folder.path)
     finally:
         display.close()
+
+
+def execute_joined(
+    spec: RunSpec, workspace: Workspace, *, restart: bool = False, display: Display
+) -> Result | None:
+    """Compute a run together with the processes that were launched with this one; see `execute`.
+
+    Returns:
+        The result in the first process or in a single one, None in the others.
+    """
+    with joined(check_device(workspace.device)) as (processes, device):
+        workspace = replace(workspace, device=device)
+        if not processes.first:
+            _follow(spec, workspace, processes)
+            return None
+        return execute(spec, workspace, restart=restart, display=display, processes=processes)
 
 
 def _compute(
@@ -223,8 +236,8 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
         checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
 
 
-def follow(spec: RunSpec, workspace: Workspace, processes: Processes) -> None:
-    """Compute the share of a process that is not the first one; it writes no files, see `execute`."""
+def _follow(spec: RunSpec, workspace: Workspace, processes: Processes) -> None:
+    """Compute the share of a process that is not the first one; it writes no files."""
     given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
     if given is None:  # the run is complete already
         return
