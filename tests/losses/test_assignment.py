@@ -62,27 +62,13 @@ def test_the_scale_of_the_features_does_not_matter_and_the_vertices_minimize_it(
         assert assignment_loss(rows(4, 6, seed), tasks, vertices, temperature=0.5) > best
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
-def test_edge_cases_are_finite_and_part_of_the_graph(dtype):
-    for count, vertices, expected in ((0, simplex_etf(3, 4), 0.0), (3, simplex_etf(1, 4), 0.0)):
-        features = rows(count, 4).to(dtype).requires_grad_()
-        loss = assignment_loss(features, torch.zeros(count, dtype=torch.int64), vertices)
-        loss.backward()
-        assert loss.item() == pytest.approx(expected, abs=1e-12)
-        assert features.grad.isfinite().all()
-    zeros = torch.zeros(2, 4, dtype=dtype).requires_grad_()
+def test_a_single_vertex_costs_nothing_and_rows_of_zeros_are_between_all():
+    assert assignment_loss(rows(3, 4), torch.zeros(3).long(), simplex_etf(1, 4)).item() == pytest.approx(0)
+    zeros = torch.zeros(2, 4).requires_grad_()
     loss = assignment_loss(zeros, torch.tensor([0, 1]), simplex_etf(3, 4))
     loss.backward()
     assert loss.item() == pytest.approx(math.log(3), rel=1e-6)
     assert zeros.grad.isfinite().all()
-    assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-
-
-def test_autocast_changes_nothing():
-    features, tasks, vertices = rows(6, 4).bfloat16(), torch.arange(6) % 3, simplex_etf(3, 4)
-    plain = assignment_loss(features, tasks, vertices)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(assignment_loss(features, tasks, vertices), plain)
 
 
 @pytest.mark.parametrize(

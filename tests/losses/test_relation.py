@@ -108,30 +108,6 @@ def test_ird_ignores_the_order_of_rows_and_is_smallest_when_relations_agree(seed
     assert value >= relation_distillation(teacher, teacher, **temperatures) - 1e-12
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("height", [None, 1])
-@pytest.mark.parametrize("rows", [0, 1, 2, 5])
-def test_ird_is_never_nan_and_always_has_a_graph(rows, height, dtype, in_blocks):
-    in_blocks(height)
-    for z in (torch.ones(rows, 1, dtype=dtype), unit(rows, 3, dtype=dtype)):
-        student = z.clone().requires_grad_()
-        loss = relation_distillation(student, z, student_temperature=0.01, teacher_temperature=0.01)
-        (gradient,) = torch.autograd.grad(loss, student)
-        assert loss.isfinite()
-        assert gradient.isfinite().all()
-        assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-        if rows < 2:
-            assert loss.item() == 0
-
-
-def test_ird_under_autocast_is_computed_in_float32():
-    student, teacher = unit(16, 8, dtype=torch.float32), unit(16, 8, 1, dtype=torch.float32)
-    temperatures = {"student_temperature": 0.05, "teacher_temperature": 0.01}
-    exact = relation_distillation(student, teacher, **temperatures)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(relation_distillation(student, teacher, **temperatures), exact)
-
-
 def test_prd_is_the_double_loop():
     student, teacher, own, old = unit(7, 4), unit(7, 5, 1), unit(3, 4, 2), unit(3, 5, 3)
     expected = []
@@ -192,19 +168,14 @@ def test_prd_ignores_the_order_of_rows_and_prototypes(seed):
     assert torch.allclose(value, again)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("rows", "classes"), [(0, 2), (3, 0), (0, 0), (1, 1), (4, 2)])
-def test_prd_is_never_nan_and_always_has_a_graph(rows, classes, dtype):
-    student = unit(rows, 3, dtype=dtype).requires_grad_()
-    prototypes = unit(classes, 3, 1, dtype=dtype)
-    loss = prototype_relation_distillation(
-        student, student, prototypes, prototypes, student_temperature=0.01, teacher_temperature=0.01
-    )
+@pytest.mark.parametrize(("rows", "classes"), [(0, 2), (3, 0), (0, 0), (1, 1), (4, 1)])
+def test_prd_with_at_most_one_prototype_is_zero_and_part_of_the_graph(rows, classes):
+    student, prototypes = unit(rows, 3).requires_grad_(), unit(classes, 3, 1)
+    cold = {"student_temperature": 0.01, "teacher_temperature": 0.01}
+    loss = prototype_relation_distillation(student, student, prototypes, prototypes, **cold)
     (gradient,) = torch.autograd.grad(loss, student)
-    assert loss.isfinite()
-    assert gradient.isfinite().all()
-    if rows == 0 or classes < 2:
-        assert loss.item() == 0
+    assert loss.item() == 0
+    assert not gradient.any()
 
 
 @pytest.mark.parametrize(
