@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from gplasc.cli.data import data_command
 from gplasc.errors import UserError
 from gplasc.streams import commands, find_stream, list_streams, open_stream
 from gplasc.streams.catalog import _streams
+from gplasc.streams.download import download
 from gplasc.streams.info import Download
 from gplasc.streams.locate import cache_folder
+from gplasc.streams.preview import draw_preview
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -67,8 +70,8 @@ def serve(monkeypatch, name: str, urls: tuple[str, ...], checksum: str, folder: 
     """Let seq-cifar10 be downloaded from a server on this machine, which has no https."""
     file = Download(name, (), checksum, folder)
     object.__setattr__(file, "urls", urls)
-    info, module = _streams()["seq-cifar10"]
-    monkeypatch.setitem(_streams(), "seq-cifar10", (dataclasses.replace(info, downloads=(file,)), module))
+    info = dataclasses.replace(_streams()["seq-cifar10"], downloads=(file,))
+    monkeypatch.setitem(_streams(), "seq-cifar10", info)
 
 
 @pytest.fixture
@@ -86,33 +89,32 @@ def server(monkeypatch):
     thread.join()
 
 
-def test_get_downloads_checks_and_does_not_repeat(server, tmp_path, capsys):
-    (path,) = commands.get_data("seq-cifar10", tmp_path / "d")
+def test_get_downloads_checks_and_does_not_repeat(server, tmp_path):
+    (path,) = download("seq-cifar10", tmp_path / "d")
     assert path == tmp_path / "d" / "inner" / "file.tar.gz"
     assert path.read_bytes() == CONTENT
-    assert capsys.readouterr().out.strip() == str(path)
-    commands.get_data("seq-cifar10", tmp_path / "d")
+    download("seq-cifar10", tmp_path / "d")
     assert len(server.ranges) == 1
     assert [p.name for p in path.parent.iterdir()] == ["file.tar.gz"]
 
 
 def test_get_without_a_folder_goes_to_the_cache_or_to_gplasc_data(server, tmp_path, monkeypatch):
-    (path,) = commands.get_data("seq-cifar10")
+    (path,) = download("seq-cifar10")
     assert path == cache_folder() / "data" / "inner" / "file.tar.gz"
     monkeypatch.setenv("GPLASC_DATA", str(tmp_path / "mine"))
-    (path,) = commands.get_data("seq-cifar10")
+    (path,) = download("seq-cifar10")
     assert path == tmp_path / "mine" / "inner" / "file.tar.gz"
 
 
 def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
     server.break_after = 300_000
     with pytest.raises(UserError, match=r"resumes where it stopped, or put file\.tar\.gz into"):
-        commands.get_data("seq-cifar10", tmp_path)
+        download("seq-cifar10", tmp_path)
     part = tmp_path / "inner" / "file.tar.gz.part"
     have = part.stat().st_size
     assert 0 < have <= 300_000
     server.break_after = None
-    (path,) = commands.get_data("seq-cifar10", tmp_path)
+    (path,) = download("seq-cifar10", tmp_path)
     assert server.ranges == [None, f"bytes={have}-"]
     assert path.read_bytes() == CONTENT
     assert not part.exists()
@@ -124,7 +126,7 @@ def test_a_part_that_does_not_fit_is_started_over(server, tmp_path, wrong):
     part = tmp_path / "inner" / "file.tar.gz.part"
     part.write_bytes(CONTENT[:1000] if wrong.startswith("server") else CONTENT + b"more")
     server.honor_ranges = not wrong.startswith("server")
-    (path,) = commands.get_data("seq-cifar10", tmp_path)
+    (path,) = download("seq-cifar10", tmp_path)
     assert path.read_bytes() == CONTENT
 
 
@@ -132,34 +134,34 @@ def test_a_wrong_checksum_is_refused_and_the_file_does_not_stay(server, tmp_path
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "file.tar.gz.part").write_bytes(b"x" * 1000)
     with pytest.raises(UserError, match=r"is not file\.tar\.gz"):
-        commands.get_data("seq-cifar10", tmp_path)
+        download("seq-cifar10", tmp_path)
     assert list((tmp_path / "inner").iterdir()) == []
-    assert commands.get_data("seq-cifar10", tmp_path)[0].read_bytes() == CONTENT
+    assert download("seq-cifar10", tmp_path)[0].read_bytes() == CONTENT
 
 
 def test_an_error_of_the_server_and_no_network_are_one_sentence(server, tmp_path, monkeypatch):
     server.status = 404
     with pytest.raises(UserError, match=r"cannot be reached \(404"):
-        commands.get_data("seq-cifar10", tmp_path)
+        download("seq-cifar10", tmp_path)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     serve(monkeypatch, "file.tar.gz", (f"http://127.0.0.1:{port}/file.tar.gz",), f"md5:{'0' * 32}")
     with pytest.raises(UserError, match=r"refused\); .* put file.tar.gz into") as caught:
-        commands.get_data("seq-cifar10", tmp_path)
+        download("seq-cifar10", tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_second_address_is_tried(server, tmp_path, monkeypatch):
     (file,) = find_stream("seq-cifar10")[0].downloads
     serve(monkeypatch, file.name, ("http://127.0.0.1:9/file.tar.gz", *file.urls), file.checksum)
-    assert commands.get_data("seq-cifar10", tmp_path)[0].read_bytes() == CONTENT
+    assert download("seq-cifar10", tmp_path)[0].read_bytes() == CONTENT
 
 
 def test_get_of_what_needs_no_download():
     for name in ("seq-digits", "synthetic", "folder:x"):
         with pytest.raises(UserError, match="needs no download"):
-            commands.get_data(name)
+            download(name)
 
 
 def test_every_download_has_a_checksum_and_is_looked_for_where_it_goes(imitate):
@@ -205,7 +207,7 @@ def test_a_redirect_to_plain_http_is_not_followed_to_its_content(tmp_path, monke
 
     monkeypatch.setattr("requests.get", lambda *_, **__: Response())
     with pytest.raises(UserError, match="redirects to an address that is not https"):
-        commands.get_data("seq-tinyimagenet", tmp_path)
+        download("seq-tinyimagenet", tmp_path)
 
 
 def test_list_and_path(imitate, capsys):
@@ -216,6 +218,7 @@ def test_list_and_path(imitate, capsys):
     assert any(line.startswith("imagenet-a ") and "gplasc data get imagenet-a" in line for line in lines)
     assert lines[-1].startswith("searched: ")
     assert commands.data_path("seq-cifar10", imitate.root) == folder
+    assert data_command("path", "seq-cifar10", data_dir=imitate.root) == 0
     assert capsys.readouterr().out.strip() == str(folder)
     with pytest.raises(UserError, match="comes with the library"):
         commands.data_path("seq-digits")
@@ -234,7 +237,7 @@ def test_check_tells_what_differs(imitate, capsys, monkeypatch):
     for algorithm in ("md5", "sha256"):
         known = {"test_batch.bin": f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"}
         monkeypatch.setattr("gplasc.streams.info.StreamInfo.known_checksums", lambda _, known=known: known)
-        assert commands._checksum_lines(find_stream("seq-cifar10")[0], folder) == [
+        assert commands._compare_checksums(find_stream("seq-cifar10")[0], folder) == [
             ("ok", "checksum of test_batch.bin")
         ]
     commands.check_data("seq-cifar10", imitate.root)
@@ -262,19 +265,17 @@ def test_check_of_idx_files_compressed_anew(imitate, capsys):
     "name", ["seq-digits", "synthetic", "synthetic:tasks=1,classes=1,size=100,channels=3"]
 )
 def test_show_draws_a_picture(name, tmp_path):
-    path = commands.show_data(name, tmp_path / "deep" / "picture.png")
+    path = draw_preview(open_stream(name), tmp_path / "deep" / "picture.png")
     with Image.open(path) as picture:
         assert picture.width > 150
         colors = picture.convert("RGB").getcolors(maxcolors=2**24)
     assert colors is not None
     assert len(colors) > 50
     with pytest.raises(UserError, match=r"\.png"):
-        commands.show_data(name, tmp_path / "picture.jpg")
+        draw_preview(open_stream(name), tmp_path / "picture.jpg")
 
 
 def test_the_preview_shows_the_original_images(tmp_path):
-    from gplasc.streams.preview import draw_preview
-
     stream = open_stream("synthetic:size=96,tasks=1,classes=2")
     path = draw_preview(stream, tmp_path / "p.png", images=2)
     with Image.open(path) as picture:

@@ -20,8 +20,9 @@ import pytest
 import torch
 from PIL import Image
 
+from gplasc.cli.data import data_command
 from gplasc.errors import UserError
-from gplasc.streams import archive, commands, open_stream, unpickle
+from gplasc.streams import archive, open_stream, unpickle
 from gplasc.streams.archive import extract
 from gplasc.streams.locate import cache_folder
 from gplasc.streams.unpickle import DamagedError, RefusedError, loads
@@ -394,7 +395,7 @@ def test_class_folders_that_are_not_utf8(imitate, capsys):
     outer = Path(os.fsdecode(os.fsencode(root.parent) + b"/\xff"))
     root.rename(outer)
     assert len(open_stream(f"folder:{outer}", image_size=8, skip_corrupt=True)) == 1
-    commands.data_path(f"folder:{outer}")
+    data_command("path", f"folder:{outer}")
     assert "\\xff" in capsys.readouterr().out
 
 

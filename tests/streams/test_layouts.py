@@ -18,7 +18,7 @@ from PIL import Image
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
 from gplasc.streams.cache import decode
-from gplasc.streams.files import ImageFiles, labeled
+from gplasc.streams.files import ImageFiles
 from gplasc.streams.locate import cache_folder
 
 LAYOUTS = ("cifar10_python", "cifar10_binary", "cifar100_python", "cifar100_binary")
@@ -281,7 +281,7 @@ def test_npz_in_other_shapes_and_types(imitate):
 def test_decoded_images_are_mapped_and_reused(imitate, monkeypatch):
     imitate.cub()
     first = open_stream("cub200", data_dir=imitate.root, classes_per_task=2, image_size=16)
-    monkeypatch.setattr("gplasc.streams.cache._decode_file", lambda *_: pytest.fail("decoded twice"))
+    monkeypatch.setattr("gplasc.streams.cache.read_image", lambda *_: pytest.fail("decoded twice"))
     again = open_stream("cub200", data_dir=imitate.root, classes_per_task=2, image_size=16)
     for a, b in zip(first, again, strict=True):
         assert a.train.mapping is not None
@@ -381,7 +381,7 @@ def test_two_processes_at_once_decode_once(imitate, tmp_path):
     code = (
         "import sys; import gplasc.streams.cache as c; from gplasc.streams import open_stream\n"
         "old = c._make\n"
-        "def make(*a, **k):\n    print('made', flush=True); import time; time.sleep(0.5); old(*a, **k)\n"
+        "def make(*a, **k):\n    print('made', flush=True); import time; time.sleep(0.5); return old(*a, **k)\n"
         "c._make = make\n"
         "s = open_stream('folder:' + sys.argv[1], image_size=64)\n"
         "print(int(s[0].train.x.sum()))"
@@ -446,8 +446,8 @@ def test_skipping_every_image_is_an_error(imitate):
 def test_decode_keeps_the_order_of_the_list(imitate):
     root = imitate.folder(classes=2, per_class=3)
     files = ["class1/2.png", "class0/0.png", "class1/0.png"]
-    decoded = decode("x", ImageFiles(root, labeled([(file, 0) for file in files], is_test=False), ("a",)), 12)
-    x, _ = decoded.images.read(slice(0, 3))
+    images, _, _ = decode("x", ImageFiles(root, [(file, 0, False) for file in files], ("a",)), 12)
+    x, _ = images.read(slice(0, 3))
     for number, file in enumerate(files):
         image = Image.open(root / file).convert("RGB").resize((12, 12), Image.Resampling.BILINEAR)
         assert np.array_equal(x[number].numpy(), np.asarray(image).transpose(2, 0, 1))

@@ -9,7 +9,7 @@ from PIL import Image
 
 from gplasc.errors import UserError
 from gplasc.streams import from_dataset
-from gplasc.streams.pixels import decode_bytes, to_pixels
+from gplasc.streams.decode import as_image, decode_image
 
 
 class Pairs:
@@ -56,7 +56,7 @@ def test_images_are_resized_where_asked():
     ("train", "more", "sentence"),
     [
         (Pairs(2, size=9), {}, "set image_size"),
-        ([(np.zeros((4, 4)), 0)], {}, "uint8 pixels"),
+        ([(np.zeros((4, 4)), 0)], {}, "give images as uint8"),
         ([1, 2], {}, "an image and an integer label"),
         ([], {}, "no images"),
         (Pairs(2), {"class_names": ["a"]}, "1 class names were given for 4"),
@@ -74,7 +74,7 @@ def test_sixteen_bit_gray_keeps_its_brightness(kind):
     if kind == "file":
         content = io.BytesIO()
         image.save(content, "PNG")
-        pixels = decode_bytes(content.getvalue(), None, "image")
+        pixels = decode_image(content, None, gray=True)
     else:
-        pixels = to_pixels(image, None, "image")
+        pixels = as_image(image, "image")
     assert pixels.tolist() == [[[0, 0x40], [0x80, 0xFF]]]

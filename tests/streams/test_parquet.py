@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from gplasc.errors import UserError
-from gplasc.streams import fingerprint, open_stream, pixels
+from gplasc.streams import decode, fingerprint, open_stream
 from gplasc.streams.sources import parquet as source
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'gplasc[parquet]'")
@@ -94,8 +94,10 @@ def test_images_are_counted_one_by_one(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", [0, 1] * 5)
     monkeypatch.setattr(source, "_MOST_BYTES", 9 * 8 * 8 * 3)
     decoded = []
-    decode = pixels.decode_bytes
-    monkeypatch.setattr(pixels, "decode_bytes", lambda *given: decoded.append(1) or decode(*given))
+    original = decode.decode_image
+    monkeypatch.setattr(
+        decode, "decode_image", lambda *a, **named: decoded.append(1) or original(*a, **named)
+    )
     with pytest.raises(UserError, match="decodes to more than"):
         open_stream(f"parquet:{path}")
     assert len(decoded) == 10

@@ -259,7 +259,7 @@ def test_a_new_data_set_is_one_file(tmp_path, monkeypatch):
     code = text.partition("```py\n")[2].partition("```")[0]
     imports = (
         "from __future__ import annotations\n"
-        "from gplasc.streams.files import ImageFiles, labeled, list_folders, list_images\n"
+        "from gplasc.streams.files import ImageFiles, list_folders, list_images\n"
         "from gplasc.streams.info import Layout, Request, StreamInfo\n"
         "from gplasc.streams.locate import locate\n"
     )

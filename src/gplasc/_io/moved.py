@@ -33,6 +33,7 @@ _MOVED = {
     "running": "gplasc.run and gplasc.runs",
     "show": "gplasc.runs.show",
     "streams.images": "gplasc.streams.files",
+    "streams.pixels": "gplasc.streams.decode and gplasc.streams.arrays",
     "sweep": "gplasc.study",
     "transfer": "gplasc._io.transfer",
     "tune": "gplasc.study",

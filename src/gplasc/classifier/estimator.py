@@ -19,11 +19,10 @@ from gplasc._io.display import display
 from gplasc.classifier.intake import (
     Label,
     LabeledImages,
-    as_image,
-    as_images,
     as_label,
     fit_channels,
     list_files,
+    read_image_or_array,
     read_labeled,
 )
 from gplasc.classifier.model import ClassifierModel, TaskRecord
@@ -39,7 +38,8 @@ from gplasc.models import EncoderBuilder
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.types import OBJECT, Config, Scale
-from gplasc.streams.cache import read_image
+from gplasc.streams.arrays import as_images
+from gplasc.streams.decode import read_image
 
 PRESETS = "classifier"
 """The name under which presets know a classifier, in place of a stream's."""
@@ -528,11 +528,11 @@ def _batches(data: Any) -> Iterator[list[Tensor]]:
     if isinstance(data, (str, Path)):
         data = list_files([data])
     elif isinstance(data, (np.ndarray, Tensor)):
-        for part in as_images(data).split(_BATCH):
+        for part in as_images(data, "X").split(_BATCH):
             yield [part]
         return
     if not isinstance(data, Iterable):
         raise UserError(f"X is a {type(data).__name__}; give images, image files, or a folder")
     items = iter(data)
     while batch := list(itertools.islice(items, _BATCH)):
-        yield [as_image(item).unsqueeze(0) for item in batch]
+        yield [read_image_or_array(item).unsqueeze(0) for item in batch]

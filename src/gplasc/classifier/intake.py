@@ -15,11 +15,11 @@ from torch import Tensor
 from gplasc._io.text import printable
 from gplasc.classifier.pipeline import resize
 from gplasc.errors import UserError
-from gplasc.streams.cache import read_image
+from gplasc.streams.arrays import as_images
+from gplasc.streams.decode import as_image, read_image
 from gplasc.streams.files import list_folders, list_images
 
 Label = str | int
-_PIECE = 256
 
 
 @dataclass(frozen=True)
@@ -67,29 +67,6 @@ def read_labeled(
         return found
     more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
     return replace(found, notes=(*found.notes, f"cannot be decoded and left out: {skipped[0]}{more}"))
-
-
-def as_images(data: Any) -> Tensor:
-    """Return an array of images as (N, C, H, W) uint8.
-
-    Raises:
-        UserError: If it is no array of images.
-    """
-    x = _as_tensor(data)
-    if x.ndim == 3:
-        x = x.unsqueeze(1)
-    if x.ndim != 4:
-        raise UserError(
-            f"X has the shape {tuple(x.shape)}; give images N x H x W x C or N x C x H x W, C being 1 or 3"
-        )
-    last, first = x.shape[3] in (1, 3), x.shape[1] in (1, 3)
-    if last and first and x.shape[1] != x.shape[3]:
-        last = x.shape[3] == 3
-    if not last and not first:
-        raise UserError(
-            f"X has the shape {tuple(x.shape)}, with {x.shape[3]} or {x.shape[1]} channels; images have 1 (gray) or 3"
-        )
-    return x.permute(0, 3, 1, 2) if last else x
 
 
 def as_label(value: object) -> Label:
@@ -173,7 +150,7 @@ def _from_folder(root: Path, skipped: list[str] | None) -> Iterator[tuple[Tensor
 def _from_arrays(data: Any, labels: Any) -> Iterator[tuple[Tensor, Label]]:
     if labels is None:
         raise UserError("y is missing; give one label for each image")
-    x = as_images(data)
+    x = as_images(data, "X")
     given = [as_label(label) for label in (labels.tolist() if hasattr(labels, "tolist") else list(labels))]
     if len(given) != len(x):
         raise UserError(f"there are {len(x)} images and {len(given)} labels; give one label for each image")
@@ -201,42 +178,19 @@ def _from_iterable(data: Any) -> Iterator[tuple[Tensor, Label]]:
             image, label = item
         except (TypeError, ValueError):
             raise UserError(f"item {count} of the iterable is no pair (image, label)") from None
-        yield as_image(image), as_label(label)
+        yield read_image_or_array(image), as_label(label)
         count += 1
     if announced is not None and count < announced:
         raise UserError(f"the iterable ended after {count} of {announced} images; nothing was learned")
 
 
-def as_image(image: Any) -> Tensor:
+def read_image_or_array(image: Any) -> Tensor:
     """Return one image, an array, a Pillow image or a file, as (C, H, W) uint8.
 
     Raises:
         UserError: If it is none of these.
     """
-    if isinstance(image, (str, Path)):
-        return read_image(Path(image))
-    if hasattr(image, "convert") and hasattr(image, "mode"):  # Pillow
-        image = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
-    x = _as_tensor(image)
-    if x.ndim not in (2, 3):
-        raise UserError(
-            f"an image has the shape {tuple(x.shape)}; give H x W x C or C x H x W, C being 1 or 3"
-        )
-    return as_images(x.unsqueeze(0))[0]
-
-
-def _as_tensor(data: Any) -> Tensor:
-    if not isinstance(data, Tensor):
-        try:
-            array = np.asarray(data)
-            if not array.flags.writeable:
-                array = array.copy()
-            data = torch.from_numpy(np.ascontiguousarray(array)) if array.dtype == np.uint8 else array
-        except (TypeError, ValueError) as error:
-            raise UserError(f"X cannot be read as an array ({error}); give images as uint8") from None
-    if not isinstance(data, Tensor) or data.dtype != torch.uint8:
-        raise UserError(f"X has the type {data.dtype}; give images as uint8, with values from 0 to 255")
-    return data.cpu()
+    return read_image(Path(image)) if isinstance(image, (str, Path)) else as_image(image, "an image")
 
 
 def _collect(pairs: Iterable[tuple[Tensor, Label]], channels: int | None, size: int | None) -> LabeledImages:
@@ -249,8 +203,6 @@ def _collect(pairs: Iterable[tuple[Tensor, Label]], channels: int | None, size: 
         if size is None:
             size = max(image.shape[-2:])
         channels = channels or image.shape[0]
-        if min(image.shape[-2:]) < 1:
-            raise UserError(f"an image has the shape {tuple(image.shape)}; images need at least one pixel")
         x = resize(fit_channels(image.unsqueeze(0), channels), size).round().clamp(0, 255).to(torch.uint8)[0]
         key = hashlib.sha256(x.contiguous().numpy().data).digest()
         if key in seen:

@@ -32,6 +32,7 @@ def data_command(
         out: With show: the picture to write.
         skip_corrupt: With check: leave out images that cannot be decoded, and list them.
     """
+    from gplasc._io.text import printable
     from gplasc.streams import commands
 
     if action == "list":
@@ -39,12 +40,18 @@ def data_command(
         return 0
     if not name:
         raise UserError(f"gplasc data {action} needs the name of a stream; see `gplasc data list`")
-    if action == "path":
-        commands.data_path(name, data_dir)
-    elif action == "get":
-        commands.get_data(name, data_dir)
-    elif action == "show":
-        commands.show_data(name, out or Path(f"{name}.png"), data_dir)
-    else:
+    if action == "check":
         return 0 if commands.check_data(name, data_dir, skip_corrupt=skip_corrupt) else 1
+    if action == "path":
+        paths = [commands.data_path(name, data_dir)]
+    elif action == "get":
+        from gplasc.streams.download import download
+
+        paths = download(name, data_dir)
+    else:
+        from gplasc.streams import open_stream
+        from gplasc.streams.preview import draw_preview
+
+        paths = [draw_preview(open_stream(name, data_dir=data_dir), out or Path(f"{name}.png"))]
+    print("\n".join(printable(str(path), lines=False) for path in paths))
     return 0

@@ -1,4 +1,4 @@
-"""The streams by name. Every file in `sources` declares its own; importing them imports nothing heavy."""
+"""The streams by name, found by looking into `sources/`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import importlib
 import pkgutil
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.streams import sources
-from gplasc.streams.info import StreamInfo
+from gplasc.streams.info import Request, StreamInfo
 
 
 def list_streams() -> list[StreamInfo]:
     """Return every stream that `open_stream` can open, in the order in which listings show them."""
-    return [info for info, _ in _streams().values()]
+    return list(_streams().values())
 
 
 def find_stream(name: str | Path) -> tuple[StreamInfo, str]:
@@ -33,16 +32,14 @@ def find_stream(name: str | Path) -> tuple[StreamInfo, str]:
     """
     name = stream_name(name)
     kind, _, argument = name.partition(":")
-    if kind in _streams():
-        info, _ = _streams()[kind]
-        if info.name != kind and not argument:
-            raise UserError(
-                f"the stream {name!r} lacks a path; write {info.name}, for example {kind}:my-data"
-            )
-        if argument and info.name == kind and not info.argument_optional:
-            raise UserError(f"the stream {kind!r} takes nothing after a colon, but {argument!r} was given")
-        return info, argument
-    raise UserError(f"there is no stream {name!r}; {did_you_mean(kind, _streams())}")
+    info = _streams().get(kind)
+    if info is None:
+        raise UserError(f"there is no stream {name!r}; {did_you_mean(kind, _streams())}")
+    if info.name != kind and not argument:
+        raise UserError(f"the stream {name!r} lacks a path; write {info.name}, for example {kind}:my-data")
+    if argument and info.name == kind and not info.argument_optional:
+        raise UserError(f"the stream {kind!r} takes nothing after a colon, but {argument!r} was given")
+    return info, argument
 
 
 def stream_name(name: object) -> str:
@@ -61,20 +58,35 @@ def stream_name(name: object) -> str:
     )
 
 
-def source_of(info: StreamInfo) -> ModuleType:
-    """Return the module that reads a stream: it has `read(request)` and may have `files(request)`."""
-    return _streams()[info.kind][1]
+def new_request(
+    name: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    image_size: int | None = None,
+    seed: int = 0,
+    skip_corrupt: bool = False,
+) -> Request:
+    """Return what the reader of a stream is asked for.
+
+    Raises:
+        UserError: If there is no such stream, or `data_dir` is neither text nor a path.
+    """
+    info, argument = find_stream(name)
+    if not isinstance(data_dir, str | Path | None):
+        raise UserError(f"data_dir is a {type(data_dir).__name__}; give text or a pathlib.Path")
+    folder = None if data_dir is None else Path(data_dir).expanduser()
+    return Request(info, argument, folder, image_size or info.image_size, seed, skip_corrupt)
 
 
 @cache
-def _streams() -> dict[str, tuple[StreamInfo, ModuleType]]:
-    found = {}
-    for name in sorted(module.name for module in pkgutil.iter_modules(sources.__path__)):
-        module = importlib.import_module(f"{sources.__name__}.{name}")
-        for info in module.STREAMS:
-            if info.kind in found:
-                raise ValueError(f"the stream {info.kind} is declared twice, the second time in {name}.py")
-            found[info.kind] = (info, module)
+def _streams() -> dict[str, StreamInfo]:
+    modules = sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
+    infos: list[StreamInfo] = []
+    for name in modules:
+        infos += importlib.import_module(f"{sources.__name__}.{name}").STREAMS
     # Built-in streams first, then what is read from published files, then the user's own.
-    order = sorted(found.values(), key=lambda entry: (":" in entry[0].name, entry[0].needs_download))
-    return {info.kind: (info, module) for info, module in order}
+    infos.sort(key=lambda info: (":" in info.name, info.needs_download))
+    streams = {info.kind: info for info in infos}
+    if len(streams) < len(infos):
+        raise ValueError(f"a stream is declared twice: {', '.join(info.kind for info in infos)}")
+    return streams

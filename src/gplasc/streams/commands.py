@@ -1,135 +1,106 @@
-"""What stands behind `gplasc data list | path | get | check | show`."""
+"""What is behind `gplasc data list | path | check`."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
 from gplasc._io.text import printable
 from gplasc.errors import UserError
-from gplasc.streams.catalog import find_stream, list_streams
+from gplasc.streams.catalog import list_streams, new_request
 from gplasc.streams.files import open_regular
 from gplasc.streams.info import StreamInfo
-from gplasc.streams.locate import data_folder, find, find_or_explain, search_places
+from gplasc.streams.locate import find, locate, search_places
 
-OK, DIFFERS, NOTE = "ok", "DIFFERS", "note"
+_OK, _DIFFERS, _NOTE = "ok", "DIFFERS", "note"
 
 
-def list_data(data_dir: str | Path | None = None) -> None:
-    """Print every stream, its shape, and where its files were found."""
+def list_data(data_dir: Path | None = None) -> None:
+    """Print every stream, its shape, and where its files are."""
     for info in list_streams():
-        print(f"{info.name:<17} {info.shape:<16} {_where(info, data_folder(data_dir))}")
-    print("searched: " + ", ".join(map(str, search_places(data_folder(data_dir)))))
+        if info.layout is None:
+            place = "built in" if info.name == info.kind else "yours"
+        else:
+            path = find(info.layout, data_dir)
+            place = printable(str(path), lines=False) if path else f"not found: gplasc data get {info.name}"
+        print(f"{info.name:<17} {info.shape:<16} {place}")
+    print("searched: " + ", ".join(map(str, search_places(data_dir))))
 
 
-def data_path(name: str, data_dir: str | Path | None = None) -> Path:
-    """Print and return the folder or archive a stream is read from."""
-    path = _found(name, data_folder(data_dir))
-    print(printable(str(path), lines=False))
-    return path
+def data_path(name: str, data_dir: Path | None = None) -> Path:
+    """Return the folder or archive a stream is read from.
+
+    Raises:
+        UserError: If there is none.
+    """
+    request = new_request(name, data_dir)
+    if request.info.name == request.info.kind:
+        return locate(request, unpack=False)
+    if not request.path.exists():
+        raise UserError(f"{request.path} does not exist; write {request.info.name} with a path that does")
+    return request.path
 
 
-def get_data(name: str, data_dir: str | Path | None = None) -> list[Path]:
-    """Download a data set from its publisher, print where it lies, and return the paths."""
-    from gplasc.streams.download import download
-
-    paths = download(name, data_folder(data_dir))
-    for path in paths:
-        print(path)
-    return paths
-
-
-def check_data(name: str, data_dir: str | Path | None = None, *, skip_corrupt: bool = False) -> bool:
-    """Read a whole data set and compare it with what was published; True when nothing differs.
+def check_data(name: str, data_dir: Path | None = None, *, skip_corrupt: bool = False) -> bool:
+    """Read a whole data set and compare it with what was published; return whether nothing differs.
 
     Prints one line for each thing that is checked: checksums where they are known, counts and classes.
     """
     from gplasc.streams.opening import open_stream
 
-    info, argument = find_stream(name)
+    request = new_request(name)
+    info = request.info
     lines: list[tuple[str, str]] = []
     if info.needs_download:
-        found = _found(name, data_folder(data_dir))
-        print(f"{name}: {printable(str(found), lines=False)}")
-        lines += _checksum_lines(info, found)
+        path = data_path(name, data_dir)
+        print(f"{name}: {printable(str(path), lines=False)}")
+        lines += _compare_checksums(info, path)
     stream = open_stream(name, data_dir=data_dir, skip_corrupt=skip_corrupt)
-    train = test = 0
+    counts: Counter[str] = Counter(classes=stream.num_classes)
     for task in stream:
-        train += len(task.train)
-        test += len(task.test)
+        counts["training images"] += len(task.train)
+        counts["test images"] += len(task.test)
         missing = sorted(set(task.classes) - set(task.test.y.tolist()))
         if missing:
-            lines.append((DIFFERS, f"class {stream.class_names[missing[0]]!r} has no test image"))
-    published = not argument
-    for what, count, expected in (
-        ("training images", train, info.train_images if published else None),
-        ("test images", test, info.test_images if published else None),
-        (
-            "classes",
-            stream.num_classes,
-            info.tasks * info.classes_per_task if info.tasks and published else None,
-        ),
-    ):
+            lines.append((_DIFFERS, f"class {stream.class_names[missing[0]]!r} has no test image"))
+    published = {
+        "training images": info.train_images,
+        "test images": info.test_images,
+        "classes": info.tasks and info.tasks * info.classes_per_task,
+    }
+    for what, expected in published.items():
         # A split made for each class rounds in each class: the total may differ by one for each of them.
         slack = stream.num_classes if info.counts_rounded and what != "classes" else 0
-        good = expected is None or abs(count - expected) <= slack
-        text = f"{count:,} {what}"
-        lines.append((OK, text) if good else (DIFFERS, f"{text}, {expected:,} were published"))
-    lines += [(NOTE, note) for note in stream.notes]
+        text = f"{counts[what]:,} {what}"
+        if request.argument or not expected or abs(counts[what] - expected) <= slack:
+            lines.append((_OK, text))
+        else:
+            lines.append((_DIFFERS, f"{text}, {expected:,} were published"))
+    lines += [(_NOTE, note) for note in stream.notes]
     for state, line in lines:
         print(f"{state:<8}{line}")
-    return all(state != DIFFERS for state, _ in lines)
+    return all(state != _DIFFERS for state, _ in lines)
 
 
-def show_data(
-    name: str, path: str | Path, data_dir: str | Path | None = None, *, image_size: int | None = None
-) -> Path:
-    """Draw sample images of a stream, as they are and augmented, into a PNG file; return its path."""
-    from gplasc.streams.opening import open_stream
-    from gplasc.streams.preview import draw_preview
-
-    written = draw_preview(open_stream(name, data_dir=data_dir, image_size=image_size), Path(path))
-    print(written)
-    return written
-
-
-def _checksum_lines(info: StreamInfo, found: Path) -> list[tuple[str, str]]:
+def _compare_checksums(info: StreamInfo, path: Path) -> list[tuple[str, str]]:
+    """Return a state and a text for each published file that is there and whose checksum is known."""
     known = info.known_checksums()
-    files = [found] if found.is_file() else sorted(found / own for own in known if (found / own).is_file())
+    files = [path] if path.is_file() else sorted(path / own for own in known if (path / own).is_file())
     lines = []
-    for path in files:
-        if path.name not in known:
+    for file in files:
+        if file.name not in known:
             continue
-        algorithm, _, expected = known[path.name].partition(":")
-        with open_regular(path) as file:
-            digest = hashlib.file_digest(file, partial(hashlib.new, algorithm, usedforsecurity=False))
+        algorithm, _, expected = known[file.name].partition(":")
+        with open_regular(file) as content:
+            digest = hashlib.file_digest(content, partial(hashlib.new, algorithm, usedforsecurity=False))
         if digest.hexdigest() == expected:
-            lines.append((OK, f"checksum of {path.name}"))
-        elif path.name.endswith("ubyte.gz"):
+            lines.append((_OK, f"checksum of {file.name}"))
+        elif file.name.endswith("ubyte.gz"):
             # Distributions compress these files anew; what they hold is counted below.
-            lines.append(
-                (NOTE, f"{path.name} is not compressed as published; its content is checked by counting")
-            )
+            text = f"{file.name} is not compressed as published; its content is checked by counting"
+            lines.append((_NOTE, text))
         else:
-            lines.append((DIFFERS, f"checksum of {path.name}"))
+            lines.append((_DIFFERS, f"checksum of {file.name}"))
     return lines
-
-
-def _found(name: str, data_dir: Path | None) -> Path:
-    info, argument = find_stream(name)
-    if info.name == info.kind:
-        return find_or_explain(info, data_dir)
-    path = Path(argument).expanduser()
-    if not path.exists():
-        raise UserError(f"{path} does not exist; write {info.name} with a path that does")
-    return path
-
-
-def _where(info: StreamInfo, data_dir: Path | None) -> str:
-    if info.layout is None:
-        return "built in" if info.name == info.kind else "yours"
-    found = find(info.layout, data_dir)
-    return (
-        printable(str(found), lines=False) if found is not None else f"not found: gplasc data get {info.name}"
-    )

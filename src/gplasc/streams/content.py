@@ -12,11 +12,9 @@ import torch
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.streams.cache import file_state
-from gplasc.streams.catalog import find_stream
-from gplasc.streams.files import ImageFiles, open_regular
-from gplasc.streams.info import Request
-from gplasc.streams.locate import cache_folder, data_folder
-from gplasc.streams.opening import find_files
+from gplasc.streams.catalog import new_request
+from gplasc.streams.files import ImageFiles, open_regular, readable
+from gplasc.streams.locate import cache_folder
 from gplasc.streams.stream import Stream
 
 _VERSION = "gplasc stream 1"
@@ -48,26 +46,21 @@ def fingerprint(source: str | Path | Stream, *, data_dir: str | Path | None = No
     """
     if isinstance(source, Stream):
         return _of_stream(source)
-    info, argument = find_stream(source)
-    request = Request(info, argument, data_folder(data_dir), info.image_size)
-    try:
-        found = find_files(request)
-        if isinstance(found, ImageFiles):
-            names, classes = [image.file for image in found.images], found.class_names
+    request = new_request(source, data_dir)
+    with readable(source):
+        files = request.info.read(request)
+        if isinstance(files, ImageFiles):
             facts = [
-                f"{file}\0{classes[label]}\0{'test' if is_test else 'train'}"
-                for file, label, is_test in found.images
+                f"{file}\0{files.class_names[label]}\0{'test' if is_test else 'train'}"
+                for file, label, is_test in files.images
             ]
-            return _of_files(found.root, names, [*facts, *classes])
-        if found:
+            names = [file for file, _, _ in files.images]
+            return _of_files(files.root, names, [*facts, *files.class_names])
+        if files.paths:
             # Several files are told apart by their names; that of a single one is the user's choice.
-            names = [path.name for path in found]
-            return _of_files(found[0].parent, names, names if len(names) > 1 else [])
-    except OSError as error:
-        raise UserError(
-            f"{error.filename} cannot be read: {error.strerror}; check its permissions"
-        ) from error
-    return _start([info.kind, argument]).hexdigest()
+            names = [path.name for path in files.paths]
+            return _of_files(files.paths[0].parent, names, names if len(names) > 1 else [])
+    return _start([request.info.kind, request.argument]).hexdigest()
 
 
 def _of_files(root: Path, names: list[str], facts: list[str]) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NoReturn
 
 from gplasc.errors import UserError
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+if TYPE_CHECKING:
+    from gplasc.streams.dataset import Dataset
+
+_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TEXT_BYTES = 64 * 2**20
 
 
@@ -34,6 +38,21 @@ def open_regular(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise UserError(f"{path} is not a regular file; replace it by one")
     return os.fdopen(descriptor, "rb")
+
+
+@contextmanager
+def readable(name: object) -> Iterator[None]:
+    """Turn errors of the operating system (permissions, a disk that fails) into one sentence.
+
+    Raises:
+        UserError: If there is one.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or name} cannot be read: {error.strerror or error}; check its permissions"
+        ) from error
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -86,33 +105,38 @@ def inside(name: str, path: Path) -> str:
     return name
 
 
-class LabeledFile(NamedTuple):
-    """An image file, by its path below a root folder, the number of its class, and the split it belongs to."""
-
-    file: str
-    label: int
-    is_test: bool
-
-
 @dataclass(frozen=True)
 class ImageFiles:
-    """The images of a data set, in the order in which they are decoded.
+    """The image files of a data set, in the order in which they are decoded.
 
     Sorted by split and label, tasks can be mapped without a copy.
 
-    upright: turn photographs the way the camera was held (EXIF).
+    Attributes:
+        root: The folder that they are in.
+        images: The path below `root`, the number of the class, and whether it belongs to the test split.
+        class_names: The names of the classes.
+        notes: What the user should know.
+        upright: Whether to turn photographs the way the camera was held (EXIF).
     """
 
     root: Path
-    images: tuple[LabeledFile, ...]
+    images: Sequence[tuple[str, int, bool]]
     class_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
     upright: bool = False
 
 
-def labeled(files: Iterable[tuple[str, int]], *, is_test: bool) -> tuple[LabeledFile, ...]:
-    """Return pairs of file and label as images of one split."""
-    return tuple(LabeledFile(file, label, is_test) for file, label in files)
+@dataclass(frozen=True)
+class ArrayFiles:
+    """A data set that is read whole.
+
+    Attributes:
+        load: Reads or makes it.
+        paths: The files that it is read from.
+    """
+
+    load: Callable[[], Dataset]
+    paths: Sequence[Path] = ()
 
 
 def list_images(folder: Path) -> list[str]:
@@ -121,17 +145,21 @@ def list_images(folder: Path) -> list[str]:
     Raises:
         UserError: If a folder cannot be read.
     """
-    found: list[str] = []
-    for place, folders, names in os.walk(folder, onerror=_unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        inside = Path(place).relative_to(folder).as_posix()
-        prefix = "" if inside == "." else f"{inside}/"
-        found += [
-            prefix + name
-            for name in sorted(names)
-            if not name.startswith(".") and name.lower().endswith(IMAGE_SUFFIXES)
-        ]
-    return found
+    images: list[str] = []
+    with readable(folder):
+        for place, folders, names in os.walk(folder, onerror=_fail):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            inner = Path(place).relative_to(folder).as_posix()
+            images += [
+                name if inner == "." else f"{inner}/{name}"
+                for name in sorted(names)
+                if not name.startswith(".") and name.lower().endswith(_IMAGE_SUFFIXES)
+            ]
+    return images
+
+
+def _fail(error: OSError) -> NoReturn:
+    raise error
 
 
 def list_folders(folder: Path) -> list[str]:
@@ -140,32 +168,22 @@ def list_folders(folder: Path) -> list[str]:
     Raises:
         UserError: If the folder cannot be read.
     """
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(
-                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
-            )
-    except OSError as error:
-        _unreadable(error)
-        raise
+    with readable(folder), os.scandir(folder) as entries:
+        return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
 
 
-def _unreadable(error: OSError) -> None:
-    raise UserError(f"{error.filename} cannot be read: {error.strerror}; check its permissions") from error
+def held_out_names(names: Sequence[str], seed: int) -> set[str]:
+    """Return the fifth of the file names of one class that is held out for testing, at least one where there are two.
 
+    Names are ranked by a hash of seed and name: no random numbers whose algorithm may change, and another file
+    hardly moves the others.
 
-def split_names(names: Sequence[str], *, fraction: float, seed: int) -> tuple[list[str], list[str]]:
-    """Split the file names of one class into (train, test), both in their given order.
-
-    Names are ranked by a hash of seed and name and the first `fraction` goes to test, at least one where
-    there are two: no random numbers whose algorithm may change, and another file hardly moves the others.
-
-    >>> split_names(["a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"], fraction=0.2, seed=0)
-    (['a.jpg', 'b.jpg', 'd.jpg', 'e.jpg'], ['c.jpg'])
+    >>> held_out_names(["a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"], seed=0)
+    {'c.jpg'}
     """
-    count = min(len(names) - 1, max(1, round(fraction * len(names))))
-    ranked = sorted(
-        names, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode("utf-8", "replace")).digest()
-    )
-    test = set(ranked[:count])
-    return [name for name in names if name not in test], [name for name in names if name in test]
+    count = min(len(names) - 1, max(1, round(0.2 * len(names))))
+
+    def rank(name: str) -> bytes:
+        return hashlib.sha256(f"{seed}/{name}".encode("utf-8", "replace")).digest()
+
+    return set(sorted(names, key=rank)[:count])

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gplasc.streams.files import ArrayFiles, ImageFiles
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class StreamInfo:
     """The facts of one stream; sizes are None where they depend on the user's files.
 
     name               as given to `open_stream`; a part after a colon stands for the user's argument
+    read               lists the image files of a request, or names its files of arrays and how they are loaded
     mean, std          normalization, one number for each channel of images scaled to 0..1
     argument_optional  whether something may follow the name after a colon
     size_is_setting    whether images are resized when they are decoded, so that any size can be chosen
@@ -77,6 +82,7 @@ class StreamInfo:
     classes_per_task: int
     image_size: int | None
     channels: int | None
+    read: Callable[[Request], ImageFiles | ArrayFiles]
     train_images: int | None = None
     test_images: int | None = None
     mean: tuple[float, ...] = ()

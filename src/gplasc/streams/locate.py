@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
 
 from gplasc.errors import UserError
 from gplasc.streams.archive import extract, is_archive
-from gplasc.streams.info import Layout, StreamInfo
+from gplasc.streams.files import readable
+from gplasc.streams.info import Layout, Request
 
 
 def cache_folder() -> Path:
     """Return the user's cache folder for this library: GPLASC_CACHE, or the system's place for caches."""
     named = os.environ.get("GPLASC_CACHE")
     return Path(named).expanduser() if named else platformdirs.user_cache_path("gplasc", appauthor=False)
-
-
-def data_folder(data_dir: str | Path | None) -> Path | None:
-    """Return the user's data folder as a path.
-
-    Raises:
-        UserError: If it is neither text nor a path.
-    """
-    if data_dir is None:
-        return None
-    if not isinstance(data_dir, str | Path):
-        raise UserError(f"data_dir is a {type(data_dir).__name__}; give text or a pathlib.Path")
-    return Path(data_dir).expanduser()
 
 
 def search_places(data_dir: Path | None = None) -> list[Path]:
@@ -50,55 +37,39 @@ def find(layout: Layout, data_dir: Path | None = None) -> Path | None:
     if data_dir is not None and not data_dir.expanduser().exists():
         raise UserError(f"the data folder {data_dir} does not exist; name a folder or an archive that does")
     for place in search_places(data_dir):
-        try:
-            found = _find_in(place, layout)
-        except OSError as error:
-            raise UserError(
-                f"{error.filename or place} cannot be read: {error.strerror}; check its permissions"
-            ) from error
-        if found is not None:
-            return found
-    return next((Path(name) for name in layout.elsewhere if _has_marker(Path(name), layout.markers)), None)
+        with readable(place):
+            path = _find_in(place, layout)
+        if path is not None:
+            return path
+    return next((Path(name) for name in layout.elsewhere if _has_marker(Path(name), layout)), None)
 
 
-def locate(info: StreamInfo, data_dir: Path | None = None) -> Path:
-    """Return the data set's folder; an archive is unpacked into the cache first, once.
+def locate(request: Request, *, unpack: bool = True) -> Path:
+    """Return the data set's folder; an archive is unpacked into the cache first, once, or returned itself.
 
     Raises:
         UserError: If it is not found, or if the archive is damaged or holds something else.
     """
-    found = find_or_explain(info, data_dir)
-    if found.is_dir():
-        return found
-    assert info.layout is not None  # or it would not have been found
-    unpacked = extract(found, cache_folder() / "unpacked")
-    folder = _folder_in(unpacked, info.layout.folders, info.layout.markers)
+    info = request.info
+    if info.layout is None:
+        raise UserError(f"{info.name} has no files: it comes with the library")
+    layout = info.layout
+    path = find(layout, request.data_dir)
+    if path is None:
+        files = " or ".join((*layout.archives, *(f"the folder {folder}" for folder in layout.folders[:1])))
+        places = ", ".join(map(str, (*search_places(request.data_dir), *layout.elsewhere)))
+        raise UserError(
+            f"{info.name} was not found (searched: {places}); put {files} into one of these places, "
+            f"or name its place with --data-dir, or run `gplasc data get {info.name}`"
+        )
+    if not unpack or path.is_dir():
+        return path
+    folder = _folder_in(extract(path, cache_folder() / "unpacked"), layout)
     if folder is None:
         raise UserError(
-            f"{found} holds no {' or '.join(info.layout.folders)} folder for {info.name}; "
-            "give the official archive"
+            f"{path} holds no {' or '.join(layout.folders)} folder for {info.name}; give the official archive"
         )
     return folder
-
-
-def find_or_explain(info: StreamInfo, data_dir: Path | None = None) -> Path:
-    """Return the first folder or archive of a data set.
-
-    Raises:
-        UserError: Which files to put where, if there is none.
-    """
-    layout = info.layout
-    if layout is None:
-        raise UserError(f"{info.name} has no files: it comes with the library")
-    found = find(layout, data_dir)
-    if found is not None:
-        return found
-    files = " or ".join((*layout.archives, *(f"the folder {folder}" for folder in layout.folders[:1])))
-    places = ", ".join(map(str, (*search_places(data_dir), *layout.elsewhere)))
-    raise UserError(
-        f"{info.name} was not found (searched: {places}); put {files} into one of these places, "
-        f"or name its place with --data-dir, or run `gplasc data get {info.name}`"
-    )
 
 
 def _find_in(place: Path, layout: Layout) -> Path | None:
@@ -108,24 +79,21 @@ def _find_in(place: Path, layout: Layout) -> Path | None:
         raise UserError(
             f"{place} is neither a folder nor a tar or zip archive; name the folder that holds it"
         )
-    folder = _folder_in(place, layout.folders, layout.markers)
-    if folder is not None:
-        return folder
-    return next((place / name for name in layout.archives if (place / name).is_file()), None)
+    archives = (place / name for name in layout.archives if (place / name).is_file())
+    return _folder_in(place, layout) or next(archives, None)
 
 
-def _folder_in(place: Path, folders: Sequence[str], markers: Sequence[str]) -> Path | None:
-    """The data set's folder: the place itself, or below it by name (NAME/NAME too)."""
-    if not place.is_dir():
-        return None
-    if _has_marker(place, markers):
+def _folder_in(place: Path, layout: Layout) -> Path | None:
+    """The data set's folder: the place itself, or below it by name."""
+    if _has_marker(place, layout):
         return place
-    inner = next((name for name in folders if (place / name).is_dir()), None)
-    if place.name in folders:
-        # Some tools unpack NAME.zip into NAME/NAME.
-        return place if inner is None else place / inner
-    return None if inner is None else _folder_in(place / inner, (Path(inner).name,), markers)
+    folder = next((place / name for name in layout.folders if (place / name).is_dir()), None)
+    if folder is None:
+        return place if place.name in layout.folders and place.is_dir() else None
+    # Some tools unpack NAME.zip into NAME/NAME.
+    inner = folder / folder.name
+    return inner if inner.is_dir() and not _has_marker(folder, layout) else folder
 
 
-def _has_marker(place: Path, markers: Sequence[str]) -> bool:
-    return place.is_dir() and any((place / marker).exists() for marker in markers)
+def _has_marker(place: Path, layout: Layout) -> bool:
+    return place.is_dir() and any((place / marker).exists() for marker in layout.markers)

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gplasc.errors import UserError
-from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
-from gplasc.streams.pixels import stack, to_pixels
+from gplasc.streams.arrays import dataset_of_images
+from gplasc.streams.dataset import Budget, build_stream
+from gplasc.streams.decode import as_image
 from gplasc.streams.stream import Stream
 
 
-class LabeledImages(Protocol):
+class _LabeledImages(Protocol):
     """What torchvision's data sets have in common."""
 
     def __len__(self) -> int:
@@ -26,8 +27,8 @@ class LabeledImages(Protocol):
 
 
 def from_dataset(
-    train: LabeledImages,
-    test: LabeledImages,
+    train: _LabeledImages,
+    test: _LabeledImages,
     *,
     name: str = "dataset",
     classes_per_task: int | Sequence[int] = 2,
@@ -70,10 +71,9 @@ def from_dataset(
         for part, split in ((train, "training"), (test, "test"))
     ]
     names = class_names or getattr(train, "classes", None) or _class_label_names(train, splits[0][1])
-    dataset = labeled_images(splits, names, name)
     return build_stream(
         name,
-        dataset,
+        dataset_of_images(splits, names, name),
         classes_per_task=classes_per_task,
         class_order=class_order,
         class_order_seed=class_order_seed,
@@ -82,65 +82,14 @@ def from_dataset(
     )
 
 
-def _class_label_names(train: LabeledImages, labels: NDArray[Any]) -> list[str] | None:
+def _class_label_names(train: _LabeledImages, labels: NDArray[Any]) -> list[str] | None:
     """The names that a Hugging Face data set has for the labels that occur; None if it has none."""
     features = getattr(train, "features", None)
     names = getattr(features["label"], "names", None) if features and "label" in features else None
     return [names[label] for label in np.unique(labels)] if names else None
 
 
-def labeled_images(
-    splits: Sequence[tuple[list[NDArray[np.uint8]], NDArray[Any]]],
-    class_names: Sequence[str] | None,
-    name: str,
-) -> Dataset:
-    """Number the classes in the order of their sorted labels, and measure the normalization.
-
-    Args:
-        splits: Images, (1 or 3, H, W) each, and labels, (N,) numbers or text, for training and for test.
-        class_names: One name for each label that occurs; None: the labels.
-        name: What the images come from, for messages.
-
-    Returns:
-        The data set.
-
-    Raises:
-        UserError: If sizes, labels or names do not agree.
-    """
-    channels = max((len(image) for images, _ in splits for image in images), default=1)
-    (x_train, y_train), (x_test, y_test) = (
-        (stack(images, channels, name), labels) for images, labels in splits
-    )
-    if x_train.shape[1:] != x_test.shape[1:]:
-        raise UserError(
-            f"{name}: training images have shape {x_train.shape[1:]}, test images {x_test.shape[1:]}; set image_size"
-        )
-    values = np.unique(y_train)
-    if len(values) < 2 or not np.isin(y_test, values).all():
-        raise UserError(
-            f"{name} has {len(values)} classes with training images, and {len(np.unique(y_test))} with test images; "
-            "at least two classes are needed, and training images of each"
-        )
-    names = tuple(map(str, values.tolist() if class_names is None else class_names))
-    if len(names) != len(values):
-        raise UserError(
-            f"{name}: {len(names)} class names were given for {len(values)} classes; they must agree"
-        )
-    return Dataset(
-        Split(torch.from_numpy(x_train), torch.from_numpy(np.searchsorted(values, y_train))),
-        Split(torch.from_numpy(x_test), torch.from_numpy(np.searchsorted(values, y_test))),
-        names,
-        mean=tuple(round(float(x_train[:, channel].mean()) / 255, 4) for channel in range(channels)),
-        # Not below what one gray level makes, or a constant channel would be divided by zero.
-        std=tuple(
-            max(round(float(x_train[:, channel].std()) / 255, 4), 1 / 255) for channel in range(channels)
-        ),
-    )
-
-
-def _items(
-    part: LabeledImages, name: str, size: int | None
-) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64]]:
+def _items(part: _LabeledImages, name: str, size: int | None) -> tuple[list[Tensor], NDArray[np.int64]]:
     images, labels = [], []
     for index in range(len(part)):
         item = part[index]
@@ -154,5 +103,5 @@ def _items(
                 f"{name}: item {index} is a {type(item).__name__}; an image and an integer label are needed, as a pair "
                 'or under the keys "image" and "label"'
             ) from None
-        images.append(to_pixels(image, size, f"{name}: image {index}"))
+        images.append(as_image(image, f"{name}: image {index}", size))
     return images, np.array(labels, np.int64)

@@ -11,11 +11,10 @@ import torch
 from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams.cache import decode
-from gplasc.streams.catalog import find_stream, source_of, stream_name
+from gplasc.streams.catalog import new_request, stream_name
 from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
-from gplasc.streams.files import ImageFiles
+from gplasc.streams.files import ArrayFiles, ImageFiles, readable
 from gplasc.streams.info import Request, StreamInfo
-from gplasc.streams.locate import data_folder
 from gplasc.streams.stream import Stream
 
 
@@ -58,7 +57,8 @@ def open_stream(
     Raises:
         UserError: If a setting is not allowed, or files are missing, damaged or refused.
     """
-    info, argument = find_stream(name)
+    request = new_request(name, data_dir, image_size=image_size, seed=seed, skip_corrupt=skip_corrupt)
+    info = request.info
     # Settings are checked before files are read, which may take minutes.
     budget = Budget(images_per_class, fraction, test_images_per_class, validation)
     if image_size is not None:
@@ -68,20 +68,12 @@ def open_stream(
             )
         if not 4 <= image_size <= 1024:
             raise UserError(f"image_size is {image_size}; it must be from 4 to 1024")
-    request = Request(
-        info,
-        argument,
-        data_dir=data_folder(data_dir),
-        image_size=image_size or info.image_size,
-        seed=seed,
-        skip_corrupt=skip_corrupt,
-    )
     dataset = _read(request)
     if info.needs_download:
         dataset = _note_missing(dataset, info)
     if classes_per_task is None:
         # A data set of one's own may have fewer classes than the default task.
-        count = len(class_order) if class_order is not None else len(dataset.class_names)
+        count = len(dataset.class_names if class_order is None else class_order)
         classes_per_task = max(1, min(dataset.classes_per_task or info.classes_per_task, count))
     return build_stream(
         stream_name(name),
@@ -94,46 +86,27 @@ def open_stream(
     )
 
 
-def find_files(request: Request) -> ImageFiles | list[Path]:
-    """Return the files that a stream is read from, without reading them; [] for a stream without files.
-
-    Raises:
-        UserError: If they are missing or cannot be listed.
-    """
-    source = source_of(request.info)
-    if hasattr(source, "files"):
-        paths: list[Path] = source.files(request)
-        return paths
-    if request.info.layout is None and request.info.name == request.info.kind:
-        return []
-    images = source.read(request)
-    assert isinstance(images, ImageFiles)  # what reads arrays has `files`
-    return images
-
-
 def _read(request: Request) -> Dataset:
-    try:
-        found: Dataset | ImageFiles = source_of(request.info).read(request)
-    except OSError as error:  # permissions, a disk that fails
-        raise UserError(
-            f"{error.filename or request.info.name} cannot be read: {error.strerror or error}; "
-            "check its permissions"
-        ) from error
-    dataset = found if isinstance(found, Dataset) else _decoded(found, request)
+    with readable(request.info.name):
+        files = request.info.read(request)
+        dataset = files.load() if isinstance(files, ArrayFiles) else _decode(files, request)
     return replace(dataset, class_names=tuple(printable(name, lines=False) for name in dataset.class_names))
 
 
-def _decoded(files: ImageFiles, request: Request) -> Dataset:
+def _decode(files: ImageFiles, request: Request) -> Dataset:
     info = request.info
     assert request.image_size is not None  # it has a default
-    decoded = decode(info.kind, files, request.image_size, skip_corrupt=request.skip_corrupt)
-    labels = torch.tensor([image.label for image in files.images], dtype=torch.int64)[decoded.kept]
-    is_test = torch.tensor([image.is_test for image in files.images], dtype=torch.bool)[decoded.kept]
+    images, kept, skipped = decode(info.kind, files, request.image_size, skip_corrupt=request.skip_corrupt)
+    labels = torch.tensor([label for _, label, _ in files.images], dtype=torch.int64)[kept]
+    is_test = torch.tensor([is_test for _, _, is_test in files.images], dtype=torch.bool)[kept]
     train, test = (
-        Split(decoded.images, labels[chosen], rows=chosen.nonzero().squeeze(1))
-        for chosen in (~is_test, is_test)
+        Split(images, labels[chosen], rows=chosen.nonzero().squeeze(1)) for chosen in (~is_test, is_test)
     )
-    return Dataset(train, test, files.class_names, info.mean, info.std, notes=(*files.notes, *decoded.notes))
+    notes = list(files.notes)
+    if skipped:
+        shown = ", ".join(printable(name, lines=False) for name in skipped[:5]) + ", ..." * (len(skipped) > 5)
+        notes.append(f"skipped {len(skipped)} images that cannot be decoded: {shown}")
+    return Dataset(train, test, files.class_names, info.mean, info.std, tuple(notes))
 
 
 def _note_missing(dataset: Dataset, info: StreamInfo) -> Dataset:

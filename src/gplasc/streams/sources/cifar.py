@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.streams.files import read_bytes, read_lines
+from gplasc.streams.files import ArrayFiles, read_bytes, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -16,6 +16,148 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gplasc.streams.dataset import Dataset, Split
+
+    _Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+_PIXELS = 3 * 32 * 32
+_LARGEST = 512 * 2**20  # the largest official file has 155 MB
+
+
+@dataclass(frozen=True)
+class _Version:
+    """One of the two formats: the names of its files and where labels and names of classes are in them."""
+
+    train: tuple[str, ...]
+    test: str
+    names: str
+    classes: int
+    label_bytes: int = 0  # binary: of which the last is the (fine) label
+    label_key: str = ""  # python
+    names_key: str = ""
+
+
+_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+_BINARY = {
+    "seq-cifar10": _Version(
+        tuple(f"{name}.bin" for name in _BATCHES), "test_batch.bin", "batches.meta.txt", 10, label_bytes=1
+    ),
+    "seq-cifar100": _Version(("train.bin",), "test.bin", "fine_label_names.txt", 100, label_bytes=2),
+}
+_PYTHON = {
+    "seq-cifar10": _Version(
+        _BATCHES, "test_batch", "batches.meta", 10, label_key="labels", names_key="label_names"
+    ),
+    "seq-cifar100": _Version(
+        ("train",), "test", "meta", 100, label_key="fine_labels", names_key="fine_label_names"
+    ),
+}
+
+
+def _read(request: Request) -> ArrayFiles:
+    """Find the files of either version, in the folder or in the archive."""
+    folder, name = locate(request), request.info.name
+    version = _BINARY[name]
+    if not any((folder / file).exists() for file in (*version.train, version.test, version.names)):
+        version = _PYTHON[name]
+    paths = [folder / file for file in (*version.train, version.test, version.names)]
+    return ArrayFiles(lambda: _load(request.info, version, paths), paths)
+
+
+def _load(info: StreamInfo, version: _Version, paths: list[Path]) -> Dataset:
+    from gplasc.streams.dataset import Dataset
+
+    *train, test, names = paths
+    return Dataset(
+        train=_read_split(train, version),
+        test=_read_split([test], version),
+        class_names=_read_names(names, version),
+        mean=info.mean,
+        std=info.std,
+    )
+
+
+def _read_split(paths: list[Path], version: _Version) -> Split:
+    import numpy as np
+    import torch
+
+    from gplasc.streams.dataset import Split
+
+    parts = [(_read_binary if version.label_bytes else _read_batch)(path, version) for path in paths]
+    for path, (_, labels) in zip(paths, parts, strict=True):
+        wrong = labels[(labels < 0) | (labels >= version.classes)]
+        if len(wrong):
+            raise UserError(
+                f"{path} holds the label {wrong[0]}, but labels run from 0 to {version.classes - 1}; "
+                "it is damaged or not this data set, delete it and get it again"
+            )
+    images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
+    labels = np.concatenate([labels for _, labels in parts])
+    return Split(torch.from_numpy(images), torch.from_numpy(labels))
+
+
+def _read_binary(path: Path, version: _Version) -> _Arrays:
+    """Records of label bytes (CIFAR-100: coarse, fine) and 3,072 pixels, channel after channel."""
+    import numpy as np
+
+    content = read_bytes(path, _LARGEST)
+    record = version.label_bytes + _PIXELS
+    if len(content) % record:
+        raise UserError(
+            f"{path} has {len(content)} bytes, not a multiple of {record}; "
+            "it is cut short or not this data set, delete it and get it again"
+        )
+    records = np.frombuffer(content, np.uint8).reshape(-1, record)
+    return records[:, version.label_bytes :], records[:, version.label_bytes - 1].astype(np.int64)
+
+
+def _read_batch(path: Path, version: _Version) -> _Arrays:
+    import numpy as np
+
+    batch = _read_dict(path)
+    images, labels = batch.get("data"), batch.get(version.label_key)
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
+        raise UserError(f"{path} holds no images of 3,072 bytes under 'data'; delete it and get it again")
+    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+        raise UserError(
+            f"{path} holds no list of labels under {version.label_key!r}; delete it and get it again"
+        )
+    if len(labels) != len(images) or not labels:
+        raise UserError(
+            f"{path} holds {len(images)} images but {len(labels)} labels; delete it and get it again"
+        )
+    return np.asarray(images), np.array([min(max(label, -1), 2**31) for label in labels], dtype=np.int64)
+
+
+def _read_names(path: Path, version: _Version) -> tuple[str, ...]:
+    names = read_lines(path) if version.label_bytes else _read_dict(path).get(version.names_key)
+    names = names if isinstance(names, list) else []
+    texts = [
+        name.decode("utf-8", errors="replace") if isinstance(name, bytes) else name
+        for name in names
+        if isinstance(name, str | bytes)
+    ]
+    if len(texts) != version.classes or len(set(texts)) != version.classes:
+        raise UserError(
+            f"{path} names {len(texts)} classes, not {version.classes}; delete it and get it again"
+        )
+    return tuple(texts)
+
+
+def _read_dict(path: Path) -> dict[str, Any]:
+    """Read a pickled dictionary; its keys are text whatever Python wrote it."""
+    from gplasc.streams.unpickle import read_pickle
+
+    value = read_pickle(path)
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{path} holds a {type(value).__name__}, not a batch of images; delete it and get it again"
+        )
+    return {
+        key.decode("latin-1") if isinstance(key, bytes) else key: item
+        for key, item in value.items()
+        if isinstance(key, str | bytes)
+    }
+
 
 _URL = "https://www.cs.toronto.edu/~kriz/"
 STREAMS = (
@@ -26,6 +168,7 @@ STREAMS = (
         classes_per_task=2,
         image_size=32,
         channels=3,
+        read=_read,
         train_images=50_000,
         test_images=10_000,
         mean=(0.4914, 0.4822, 0.4465),
@@ -67,6 +210,7 @@ STREAMS = (
         classes_per_task=20,
         image_size=32,
         channels=3,
+        read=_read,
         train_images=50_000,
         test_images=10_000,
         mean=(0.5071, 0.4867, 0.4408),
@@ -96,156 +240,3 @@ STREAMS = (
         ),
     ),
 )
-_PIXELS = 3 * 32 * 32
-_LARGEST = 512 * 2**20  # the largest official file has 155 MB
-
-
-@dataclass(frozen=True)
-class _Version:
-    """One of the two formats: the names of its files and where labels stand in them."""
-
-    train: tuple[str, ...]
-    test: str
-    names: str
-    classes: int
-    label_bytes: int = 0  # binary: of which the last is the (fine) label
-    label_key: str = ""  # python
-    names_key: str = ""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (*self.train, self.test, self.names)
-
-
-_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-_BINARY = {
-    "seq-cifar10": _Version(
-        tuple(f"{name}.bin" for name in _BATCHES), "test_batch.bin", "batches.meta.txt", 10, label_bytes=1
-    ),
-    "seq-cifar100": _Version(("train.bin",), "test.bin", "fine_label_names.txt", 100, label_bytes=2),
-}
-_PYTHON = {
-    "seq-cifar10": _Version(
-        _BATCHES, "test_batch", "batches.meta", 10, label_key="labels", names_key="label_names"
-    ),
-    "seq-cifar100": _Version(
-        ("train",), "test", "meta", 100, label_key="fine_labels", names_key="fine_label_names"
-    ),
-}
-
-
-def files(request: Request) -> list[Path]:
-    """Return the files of the version that is there."""
-    folder, version = _find(request)
-    return [folder / name for name in version.files]
-
-
-def read(request: Request) -> Dataset:
-    """Read either version, from the folder or from the archive."""
-    from gplasc.streams.dataset import Dataset
-
-    folder, version = _find(request)
-    if version.label_bytes:
-        names = _check_names(folder / version.names, read_lines(folder / version.names), version)
-    else:
-        names = _read_meta(folder / version.names, version)
-    train = _join([_read_part(folder / name, version) for name in version.train])
-    test = _join([_read_part(folder / version.test, version)])
-    return Dataset(train, test, names, request.info.mean, request.info.std)
-
-
-def _find(request: Request) -> tuple[Path, _Version]:
-    folder = locate(request.info, request.data_dir)
-    binary = _BINARY[request.info.name]
-    if any((folder / name).exists() for name in binary.files):
-        return folder, binary
-    return folder, _PYTHON[request.info.name]
-
-
-def _join(parts: list[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Split:
-    import numpy as np
-    import torch
-
-    from gplasc.streams.dataset import Split
-
-    images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
-    labels = np.concatenate([labels for _, labels in parts])
-    return Split(torch.from_numpy(images), torch.from_numpy(labels))
-
-
-def _read_part(path: Path, version: _Version) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    images, labels = (_read_binary if version.label_bytes else _read_batch)(path, version)
-    wrong = labels[(labels < 0) | (labels >= version.classes)]
-    if len(wrong):
-        raise UserError(
-            f"{path} holds the label {wrong[0]}, but labels run from 0 to {version.classes - 1}; "
-            "it is damaged or not this data set, delete it and get it again"
-        )
-    return images, labels
-
-
-def _read_binary(path: Path, version: _Version) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Records of label bytes (CIFAR-100: coarse, fine) and 3,072 pixels, channel after channel."""
-    import numpy as np
-
-    content = read_bytes(path, _LARGEST)
-    record = version.label_bytes + _PIXELS
-    if len(content) % record:
-        raise UserError(
-            f"{path} has {len(content)} bytes, not a multiple of {record}; "
-            "it is cut short or not this data set, delete it and get it again"
-        )
-    records = np.frombuffer(content, np.uint8).reshape(-1, record)
-    return records[:, version.label_bytes :], records[:, version.label_bytes - 1].astype(np.int64)
-
-
-def _read_batch(path: Path, version: _Version) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    import numpy as np
-
-    batch = _read_dict(path)
-    images, labels = batch.get("data"), batch.get(version.label_key)
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
-        raise UserError(f"{path} holds no images of 3,072 bytes under 'data'; delete it and get it again")
-    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
-        raise UserError(
-            f"{path} holds no list of labels under {version.label_key!r}; delete it and get it again"
-        )
-    if len(labels) != len(images) or not labels:
-        raise UserError(
-            f"{path} holds {len(images)} images but {len(labels)} labels; delete it and get it again"
-        )
-    return np.asarray(images), np.array([min(max(label, -1), 2**31) for label in labels], dtype=np.int64)
-
-
-def _read_meta(path: Path, version: _Version) -> tuple[str, ...]:
-    names = _read_dict(path).get(version.names_key)
-    return _check_names(path, names if isinstance(names, list) else [], version)
-
-
-def _check_names(path: Path, names: list[Any], version: _Version) -> tuple[str, ...]:
-    texts = [
-        name.decode("utf-8", errors="replace") if isinstance(name, bytes) else name
-        for name in names
-        if isinstance(name, str | bytes)
-    ]
-    if len(texts) != version.classes or len(set(texts)) != version.classes:
-        raise UserError(
-            f"{path} names {len(texts)} classes, not {version.classes}; delete it and get it again"
-        )
-    return tuple(texts)
-
-
-def _read_dict(path: Path) -> dict[str, Any]:
-    """Read a pickled dictionary; its keys are text whatever Python wrote it."""
-    from gplasc.streams.unpickle import read_pickle
-
-    value = read_pickle(path)
-    if not isinstance(value, dict):
-        raise UserError(
-            f"{path} holds a {type(value).__name__}, not a batch of images; delete it and get it again"
-        )
-    return {
-        key.decode("latin-1") if isinstance(key, bytes) else key: item
-        for key, item in value.items()
-        if isinstance(key, str | bytes)
-    }

@@ -5,9 +5,55 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, inside, labeled, read_lines
+from gplasc.streams.files import ImageFiles, inside, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
+
+
+def _read(request: Request) -> ImageFiles:
+    """Join the official lists by image id."""
+    root = locate(request)
+    names = _table(root / "classes.txt")
+    listed = root / "images.txt"
+    files = _table(listed)
+    labels = _table(root / "image_class_labels.txt")
+    is_train = _table(root / "train_test_split.txt")
+    numbers = {identity: number for number, identity in enumerate(names)}
+    for other, table, allowed in (
+        ("image_class_labels.txt", labels, numbers),
+        ("train_test_split.txt", is_train, ("0", "1")),
+    ):
+        if set(table) != set(files):
+            raise UserError(
+                f"{root / other} does not list the same images as images.txt; get the official files"
+            )
+        wrong = next((identity for identity, value in table.items() if value not in allowed), None)
+        if wrong is not None:
+            raise UserError(
+                f"{root / other} says {table[wrong]!r} of image {wrong}, which is not allowed; "
+                "get the official file"
+            )
+    images = [
+        (inside(file, listed), numbers[labels[identity]], is_train[identity] == "0")
+        for identity, file in files.items()
+    ]
+    # Stable: inside a class the order of the official list stays.
+    images.sort(key=lambda image: (image[2], image[1]))
+    return ImageFiles(root / "images", images, tuple(names.values()))
+
+
+def _table(path: Path) -> dict[str, str]:
+    """Read lines of "id value"."""
+    table: dict[str, str] = {}
+    for line in read_lines(path):
+        identity, _, value = line.partition(" ")
+        if not value or identity in table:
+            raise UserError(
+                f"{path} has the line {line[:60]!r}, not a new number and a value; get the official file"
+            )
+        table[identity] = value.strip()
+    return table
+
 
 STREAMS = (
     StreamInfo(
@@ -17,6 +63,7 @@ STREAMS = (
         classes_per_task=40,
         image_size=224,
         channels=3,
+        read=_read,
         train_images=5_994,
         test_images=5_794,
         mean=(0.4856, 0.4994, 0.4324),
@@ -41,49 +88,3 @@ STREAMS = (
         ),
     ),
 )
-
-
-def read(request: Request) -> ImageFiles:
-    """Join the official lists by image id."""
-    root = locate(request.info, request.data_dir)
-    names = _table(root / "classes.txt")
-    listed = root / "images.txt"
-    files = _table(listed)
-    labels = _table(root / "image_class_labels.txt")
-    is_train = _table(root / "train_test_split.txt")
-    numbers = {identity: number for number, identity in enumerate(names)}
-    for other, table in (("image_class_labels.txt", labels), ("train_test_split.txt", is_train)):
-        if set(table) != set(files):
-            raise UserError(
-                f"{root / other} does not list the same images as images.txt; get the official files"
-            )
-    pairs: dict[str, list[tuple[str, int]]] = {"1": [], "0": []}
-    for identity, file in files.items():
-        if labels[identity] not in numbers:
-            raise UserError(
-                f"{root / 'image_class_labels.txt'} gives image {identity} the class {labels[identity]!r}, "
-                "which classes.txt does not list; get the official files"
-            )
-        if is_train[identity] not in pairs:
-            raise UserError(
-                f"{root / 'train_test_split.txt'} says {is_train[identity]!r} of image {identity}, "
-                "but 1 (train) and 0 (test) are allowed; get the official file"
-            )
-        pairs[is_train[identity]].append((inside(file, listed), numbers[labels[identity]]))
-    # Stable: inside a class the order of the official list stays.
-    train, test = (sorted(pairs[split], key=lambda pair: pair[1]) for split in ("1", "0"))
-    images = (*labeled(train, is_test=False), *labeled(test, is_test=True))
-    return ImageFiles(root / "images", images, tuple(names.values()))
-
-
-def _table(path: Path) -> dict[str, str]:
-    """Read lines of "id value"."""
-    table: dict[str, str] = {}
-    for line in read_lines(path):
-        identity, _, value = line.partition(" ")
-        if not value or identity in table:
-            raise UserError(
-                f"{path} has the line {line[:60]!r}, not a new number and a value; get the official file"
-            )
-        table[identity] = value.strip()
-    return table

@@ -6,34 +6,21 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gplasc.streams.info import Request, StreamInfo
+from gplasc.streams.files import ArrayFiles
+from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from gplasc.streams.dataset import Dataset
-
-STREAMS = (
-    StreamInfo(
-        name="seq-digits",
-        description="handwritten digits of scikit-learn, embedded",
-        tasks=5,
-        classes_per_task=2,
-        image_size=8,
-        channels=1,
-        train_images=1297,
-        test_images=500,
-        mean=(0.3051,),
-        std=(0.3758,),
-    ),
-)
+_MEAN, _STD = (0.3051,), (0.3758,)
 _TEST_IMAGES_PER_CLASS = 50
 # The split belongs to the data set, not to a run: it never changes with the run's seed.
 _SPLIT_SEED = 0
 
 
-def read(request: Request) -> Dataset:
+def _load() -> Dataset:
     """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
     import torch
 
@@ -48,8 +35,8 @@ def read(request: Request) -> Dataset:
         train=Split(x[~is_test], y[~is_test]),
         test=Split(x[is_test], y[is_test]),
         class_names=tuple(map(str, range(10))),
-        mean=request.info.mean,
-        std=request.info.std,
+        mean=_MEAN,
+        std=_STD,
     )
 
 
@@ -66,3 +53,20 @@ def _read_table() -> NDArray[np.float64]:
 
     images, labels = load_digits(return_X_y=True)
     return np.column_stack([images, labels])
+
+
+STREAMS = (
+    StreamInfo(
+        name="seq-digits",
+        description="handwritten digits of scikit-learn, embedded",
+        tasks=5,
+        classes_per_task=2,
+        image_size=8,
+        channels=1,
+        read=lambda request: ArrayFiles(_load),
+        train_images=1297,
+        test_images=500,
+        mean=_MEAN,
+        std=_STD,
+    ),
+)

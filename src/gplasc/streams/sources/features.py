@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
+from gplasc.streams.files import ArrayFiles
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
@@ -16,46 +17,10 @@ if TYPE_CHECKING:
 
 INDEX = "features.json"
 
-STREAMS = (
-    StreamInfo(
-        name="features:PATH",
-        description="features of a frozen encoder, made by `gplasc features`",
-        tasks=None,
-        classes_per_task=2,
-        image_size=None,
-        channels=None,
-    ),
-)
-
 
 def part_name(task: int, split: str) -> str:
     """Return the name of the file of one split of one task."""
     return f"task-{task:04d}-{split}.safetensors"
-
-
-def files(request: Request) -> list[Path]:
-    """Return the index and the files it names."""
-    index = read_index(request.path)
-    tasks = range(len(index["classes_per_task"]))
-    parts = [request.path / part_name(task, split) for split in ("train", "test") for task in tasks]
-    return [request.path / INDEX, *parts]
-
-
-def read(request: Request) -> Dataset:
-    """Return the features as a data set; validation samples are left out."""
-    from gplasc.streams.dataset import Dataset
-
-    index = read_index(request.path)
-    counts: list[int] = index["classes_per_task"]
-    return Dataset(
-        train=_join(request.path, counts, "train"),
-        test=_join(request.path, counts, "test"),
-        class_names=tuple(index["class_names"]),
-        mean=(),
-        std=(),
-        classes_per_task=max(counts),
-        features=True,
-    )
 
 
 def read_part(path: Path) -> tuple[Tensor, Tensor]:
@@ -66,26 +31,13 @@ def read_part(path: Path) -> tuple[Tensor, Tensor]:
     try:
         if not path.is_file():
             raise ValueError("it is no file")
-        found = load_file(path)
-        x, y = found["x"], found["y"]
+        tensors = load_file(path)
+        x, y = tensors["x"], tensors["y"]
         if x.ndim != 4 or not x.is_floating_point() or y.shape != x.shape[:1] or y.is_floating_point():
             raise ValueError(f"x is {x.dtype} {tuple(x.shape)}, y is {y.dtype} {tuple(y.shape)}")
         return x, y
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}); run `gplasc features` again") from None
-
-
-def _join(folder: Path, counts: list[int], split: str) -> Split:
-    import torch
-
-    from gplasc.streams.dataset import Split
-
-    parts = [read_part(folder / part_name(task, split)) for task in range(len(counts))]
-    labels = torch.cat([y for _, y in parts])
-    agree = len({x.shape[1:] for x, _ in parts}) == 1
-    if not agree or not len(labels) or labels.min() < 0 or labels.max() >= sum(counts):
-        raise UserError(f"the features in {folder} do not fit together; run `gplasc features` again")
-    return Split(torch.cat([x for x, _ in parts]), labels)
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -110,3 +62,53 @@ def read_index(folder: Path) -> dict[str, Any]:
         raise UserError(
             f"{folder} holds no features ({error}); write them with `gplasc features --out {folder}`"
         ) from None
+
+
+def _read(request: Request) -> ArrayFiles:
+    folder, index = request.path, read_index(request.path)
+    parts = {
+        split: [folder / part_name(task, split) for task in range(len(index["classes_per_task"]))]
+        for split in ("train", "test")
+    }
+    return ArrayFiles(lambda: _load(index, parts), (folder / INDEX, *parts["train"], *parts["test"]))
+
+
+def _load(index: dict[str, Any], parts: dict[str, list[Path]]) -> Dataset:
+    """Return the features as a data set; validation samples are left out."""
+    from gplasc.streams.dataset import Dataset
+
+    return Dataset(
+        train=_join(parts["train"], sum(index["classes_per_task"])),
+        test=_join(parts["test"], sum(index["classes_per_task"])),
+        class_names=tuple(index["class_names"]),
+        mean=(),
+        std=(),
+        classes_per_task=max(index["classes_per_task"]),
+        features=True,
+    )
+
+
+def _join(paths: list[Path], num_classes: int) -> Split:
+    import torch
+
+    from gplasc.streams.dataset import Split
+
+    parts = [read_part(path) for path in paths]
+    labels = torch.cat([y for _, y in parts])
+    agree = len({x.shape[1:] for x, _ in parts}) == 1
+    if not agree or not len(labels) or labels.min() < 0 or labels.max() >= num_classes:
+        raise UserError(f"the features in {paths[0].parent} do not fit together; run `gplasc features` again")
+    return Split(torch.cat([x for x, _ in parts]), labels)
+
+
+STREAMS = (
+    StreamInfo(
+        name="features:PATH",
+        description="features of a frozen encoder, made by `gplasc features`",
+        tasks=None,
+        classes_per_task=2,
+        image_size=None,
+        channels=None,
+        read=_read,
+    ),
+)

@@ -5,32 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, LabeledFile, labeled, list_folders, list_images, split_names
+from gplasc.streams.files import ImageFiles, held_out_names, list_folders, list_images
 from gplasc.streams.info import Request, StreamInfo
 
-STREAMS = (
-    StreamInfo(
-        name="folder:PATH",
-        description="your own images, one folder for each class",
-        tasks=None,
-        classes_per_task=2,
-        image_size=64,
-        channels=3,
-        # Photographs of any kind: the constants of ImageNet.
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-        size_is_setting=True,
-    ),
-)
-_TEST_FRACTION = 0.2
 _TEST_NAMES = ("test", "val", "valid", "validation")
 
 
-def read(request: Request) -> ImageFiles:
-    """Classes are the folders' names, sorted.
+def _read(request: Request) -> ImageFiles:
+    """List the images; classes are the folders' names, sorted.
 
     A folder `train` with class folders in it is the training split if a folder `test` (or val, valid,
-    validation) stands beside it; without one it is split by the seed.
+    validation) is next to it; without one it is split by the seed.
     """
     root = request.path
     if not root.is_dir():
@@ -41,44 +26,35 @@ def read(request: Request) -> ImageFiles:
         return _with_seeded_split(root, request.seed)
     test = next((root / name for name in _TEST_NAMES if (root / name).is_dir()), None)
     if test is None:
-        return _with_seeded_split(
-            train,
-            request.seed,
-            notes=(f"{root} has no test folder; images of train are held out for testing",),
-        )
-    return _with_test_folder(root, train, test)
-
-
-def _with_test_folder(root: Path, train: Path, test: Path) -> ImageFiles:
+        note = f"{root} has no test folder; images of train are held out for testing"
+        return _with_seeded_split(train, request.seed, (note,))
     classes = _classes(train)
-    own = list_folders(test)
-    for name in own:
+    for name in list_folders(test):
         if name not in classes:
             raise UserError(f"{test / name} has no counterpart in {train}; both need the same class folders")
-    images: list[LabeledFile] = []
-    for part in (train, test):
-        pairs = [
-            (f"{part.name}/{name}/{file}", number)
-            for number, name in enumerate(classes)
-            for file in (list_images(part / name) if part is train or name in own else [])
-        ]
-        images += labeled(pairs, is_test=part is test)
-    return ImageFiles(root, tuple(images), tuple(classes), upright=True)
+    images = [
+        (f"{part.name}/{name}/{file}", number, part is test)
+        for part in (train, test)
+        for number, name in enumerate(classes)
+        if (part / name).is_dir()
+        for file in list_images(part / name)
+    ]
+    return ImageFiles(root, images, tuple(classes), upright=True)
 
 
 def _with_seeded_split(root: Path, seed: int, notes: tuple[str, ...] = ()) -> ImageFiles:
     """List the files in an order that does not depend on the seed, so that another seed decodes nothing."""
     classes = _classes(root)
-    images: list[LabeledFile] = []
+    images: list[tuple[str, int, bool]] = []
     for number, name in enumerate(classes):
         files = [f"{name}/{file}" for file in list_images(root / name)]
         if len(files) < 2:
             raise UserError(
                 f"{root / name} has {len(files)} images, but a class needs two, one of them for testing"
             )
-        test = set(split_names(files, fraction=_TEST_FRACTION, seed=seed)[1])
-        images += [LabeledFile(file, number, file in test) for file in files]
-    return ImageFiles(root, tuple(images), tuple(classes), notes, upright=True)
+        test = held_out_names(files, seed)
+        images += [(file, number, file in test) for file in files]
+    return ImageFiles(root, images, tuple(classes), notes, upright=True)
 
 
 def _classes(root: Path) -> list[str]:
@@ -88,3 +64,20 @@ def _classes(root: Path) -> list[str]:
             f"{root} has {len(classes)} class folders, at least two are needed: {root}/CLASS/IMAGE.jpg"
         )
     return classes
+
+
+STREAMS = (
+    StreamInfo(
+        name="folder:PATH",
+        description="your own images, one folder for each class",
+        tasks=None,
+        classes_per_task=2,
+        image_size=64,
+        channels=3,
+        read=_read,
+        # Photographs of any kind: the constants of ImageNet.
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+        size_is_setting=True,
+    ),
+)

@@ -7,9 +7,59 @@ from pathlib import Path
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, labeled, list_folders, list_images, read_lines, split_names
+from gplasc.streams.files import ImageFiles, held_out_names, list_folders, list_images, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import cache_folder, locate
+
+# The split belongs to the data set, not to a run: it never changes with the run's seed.
+_SPLIT_SEED = 0
+_WNID = re.compile(r"n\d{8}")
+
+
+def _read(request: Request) -> ImageFiles:
+    """List the images; classes are ordered by WordNet id and named as in the README, where it names them."""
+    root = locate(request)
+    wnids = [name for name in list_folders(root) if _WNID.fullmatch(name)]
+    if not wnids:
+        raise UserError(
+            f"{root} has no folder named by a WordNet id (n01443537, ...); name the unpacked data set"
+        )
+    images: list[tuple[str, int, bool]] = []
+    for number, wnid in enumerate(wnids):
+        files = [f"{wnid}/{name}" for name in list_images(root / wnid)]
+        if len(files) < 2:
+            raise UserError(
+                f"{root / wnid} has {len(files)} images, a split needs two; get the data set again"
+            )
+        test = held_out_names(files, _SPLIT_SEED)
+        images += [(file, number, file in test) for file in files]
+    images.sort(key=lambda image: image[2])
+    lists = [
+        _write_list(f"{request.info.name}-{split}", images, split == "test") for split in ("train", "test")
+    ]
+    note = f"the 80/20 split is listed in {lists[0]} and {lists[1]}"
+    return ImageFiles(root, images, _names(root, wnids), (note,))
+
+
+def _write_list(name: str, images: list[tuple[str, int, bool]], of_test: bool) -> Path:
+    """Write the file names of a split where a user can read them; rewritten only when they changed."""
+    path = cache_folder() / "splits" / f"{name}.txt"
+    text = "".join(f"{file}\n" for file, _, is_test in images if is_test == of_test)
+    content = text.encode("utf-8", "backslashreplace")
+    if not path.is_file() or path.read_bytes() != content:
+        write_atomic(path, content)
+    return path
+
+
+def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
+    names: dict[str, str] = {}
+    if (root / "README.txt").is_file():
+        for line in read_lines(root / "README.txt"):
+            wnid, _, name = line.partition(" ")
+            if _WNID.fullmatch(wnid) and name.strip():
+                names[wnid] = name.strip()
+    chosen = [names.get(wnid, wnid) for wnid in wnids]
+    return tuple(chosen) if len(set(chosen)) == len(chosen) else tuple(wnids)
 
 
 def _info(
@@ -23,6 +73,7 @@ def _info(
         classes_per_task=40,
         image_size=224,
         channels=3,
+        read=_read,
         train_images=train_images,
         test_images=test_images,
         mean=(0.485, 0.456, 0.406),
@@ -62,57 +113,3 @@ STREAMS = (
         seed=3,
     ),
 )
-# The split belongs to the data set, not to a run: it never changes with the run's seed.
-_SPLIT_SEED = 0
-_TEST_FRACTION = 0.2
-_WNID = re.compile(r"n\d{8}")
-
-
-def read(request: Request) -> ImageFiles:
-    """Classes are ordered by WordNet id and named as in the README, where it names them."""
-    root = locate(request.info, request.data_dir)
-    wnids = [name for name in list_folders(root) if _WNID.fullmatch(name)]
-    if not wnids:
-        raise UserError(
-            f"{root} has no folder named by a WordNet id (n01443537, ...); name the unpacked data set"
-        )
-    train: list[tuple[str, int]] = []
-    test: list[tuple[str, int]] = []
-    for number, wnid in enumerate(wnids):
-        files = [f"{wnid}/{name}" for name in list_images(root / wnid)]
-        if len(files) < 2:
-            raise UserError(
-                f"{root / wnid} has {len(files)} images, a split needs two; get the data set again"
-            )
-        own_train, own_test = split_names(files, fraction=_TEST_FRACTION, seed=_SPLIT_SEED)
-        train += [(name, number) for name in own_train]
-        test += [(name, number) for name in own_test]
-    listed = [
-        _write_list(request.info.name, split, pairs) for split, pairs in (("train", train), ("test", test))
-    ]
-    return ImageFiles(
-        root,
-        (*labeled(train, is_test=False), *labeled(test, is_test=True)),
-        _names(root, wnids),
-        notes=(f"the 80/20 split is listed in {listed[0]} and {listed[1]}",),
-    )
-
-
-def _write_list(name: str, split: str, pairs: list[tuple[str, int]]) -> Path:
-    """Write the file names of a split where a user can read them; rewritten only when they changed."""
-    path = cache_folder() / "splits" / f"{name}-{split}.txt"
-    content = "".join(f"{file}\n" for file, _ in pairs).encode("utf-8", "backslashreplace")
-    if not path.is_file() or path.read_bytes() != content:
-        write_atomic(path, content)
-    return path
-
-
-def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
-    names: dict[str, str] = {}
-    if (root / "README.txt").is_file():
-        for line in read_lines(root / "README.txt"):
-            wnid, _, name = line.partition(" ")
-            if _WNID.fullmatch(wnid) and name.strip():
-                names[wnid] = name.strip()
-    chosen = [names.get(wnid, wnid) for wnid in wnids]
-    return tuple(chosen) if len(set(chosen)) == len(chosen) else tuple(wnids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import zlib
 from math import prod
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gplasc.errors import UserError
-from gplasc.streams.files import open_regular, read_bytes
+from gplasc.streams.files import ArrayFiles, read_bytes
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -26,6 +27,96 @@ _FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
+
+
+_CLOTHES = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
+_NAMES = {"seq-mnist": tuple("0123456789"), "seq-fashion": tuple(_CLOTHES.split(","))}
+# The files of the two data sets have the same names; their first labels tell them apart.
+_FIRST_LABELS = {
+    "seq-mnist": [5, 0, 4, 1, 9, 2, 1, 3, 1, 4],
+    "seq-fashion": [9, 0, 0, 3, 0, 2, 7, 2, 5, 5],
+}
+# Above the largest of the four files (47 MB): a small file must not unpack to fill the memory.
+_LARGEST = 128 * 2**20
+
+
+def _read(request: Request) -> ArrayFiles:
+    folder = locate(request)
+    paths = [_find(folder, name) for name in _FILES]
+    return ArrayFiles(lambda: _load(request.info, paths), paths)
+
+
+def _load(info: StreamInfo, paths: list[Path]) -> Dataset:
+    from gplasc.streams.dataset import Dataset
+
+    train = _read_split(*paths[:2])
+    for other, labels in _FIRST_LABELS.items():
+        if other != info.name and train.labels[:10].tolist() == labels:
+            raise UserError(
+                f"{paths[0].parent} holds the files of {other}, not of {info.name}; name another folder"
+            )
+    return Dataset(train, _read_split(*paths[2:]), _NAMES[info.name], info.mean, info.std)
+
+
+def _find(folder: Path, name: str) -> Path:
+    dotted = name.replace("-idx", ".idx")
+    for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise UserError(f"{folder / name} is missing (with or without .gz); put it there")
+
+
+def _read_split(images_path: Path, labels_path: Path) -> Split:
+    import numpy as np
+    import torch
+
+    from gplasc.streams.dataset import Split
+
+    images, labels = _read_idx(images_path), _read_idx(labels_path)
+    if images.ndim != 3 or images.shape[1:] != (28, 28) or not len(images):
+        raise UserError(f"{images_path} holds an array of shape {images.shape}, not images of 28 x 28 pixels")
+    if labels.shape != (len(images),):
+        raise UserError(f"{labels_path} holds {labels.size} labels for {len(images)} images; get both again")
+    if labels.max() > 9:
+        raise UserError(
+            f"{labels_path} holds the label {labels.max()}, but labels run from 0 to 9; get it again"
+        )
+    return Split(torch.from_numpy(images[:, None]), torch.from_numpy(labels.astype(np.int64)))
+
+
+def _read_idx(path: Path) -> NDArray[np.uint8]:
+    """Read an IDX file of bytes: two zeros, type 8, number of axes, their lengths (big-endian), content."""
+    import numpy as np
+
+    content = _content(path)
+    axes = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
+    start = 4 + 4 * axes
+    if not 1 <= axes <= 4 or len(content) < start:
+        raise UserError(f"{path} is not an IDX file of bytes; delete it and get it again")
+    shape = struct.unpack(f">{axes}I", content[4:start])
+    size = prod(shape)
+    if len(content) - start != size:
+        raise UserError(
+            f"{path} announces {size} bytes of content and has {len(content) - start}; "
+            "it is cut short or damaged, delete it and get it again"
+        )
+    return np.frombuffer(bytearray(content[start:]), np.uint8).reshape(shape)
+
+
+def _content(path: Path) -> bytes:
+    content = read_bytes(path, _LARGEST)
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_LARGEST + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is damaged or incomplete ({error}); delete it and get it again") from error
+    if len(content) > _LARGEST:
+        raise UserError(
+            f"{path} unpacks to more than {_LARGEST >> 20} MB; it is not this data set's file, "
+            "delete it and get it again"
+        )
+    return content
 
 
 def _info(
@@ -45,6 +136,7 @@ def _info(
         classes_per_task=2,
         image_size=28,
         channels=1,
+        read=_read,
         train_images=60_000,
         test_images=10_000,
         mean=(mean,),
@@ -105,96 +197,3 @@ STREAMS = (
         stand_in_seed=0,
     ),
 )
-_CLOTHES = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
-_NAMES = {"seq-mnist": tuple("0123456789"), "seq-fashion": tuple(_CLOTHES.split(","))}
-# The files of the two data sets have the same names; their first labels tell them apart.
-_FIRST_LABELS = {
-    "seq-mnist": [5, 0, 4, 1, 9, 2, 1, 3, 1, 4],
-    "seq-fashion": [9, 0, 0, 3, 0, 2, 7, 2, 5, 5],
-}
-# Above the largest of the four files (47 MB): a small file must not unpack to fill the memory.
-_LARGEST = 128 * 2**20
-
-
-def files(request: Request) -> list[Path]:
-    """Return the four files."""
-    folder = locate(request.info, request.data_dir)
-    return [_find(folder, name) for name in _FILES]
-
-
-def read(request: Request) -> Dataset:
-    """Read the four files."""
-    from gplasc.streams.dataset import Dataset
-
-    paths = files(request)
-    train = _read_split(*paths[:2])
-    for other, labels in _FIRST_LABELS.items():
-        if other != request.info.name and train.labels[:10].tolist() == labels:
-            raise UserError(
-                f"{paths[0].parent} holds the files of {other}, not of {request.info.name}; name another folder"
-            )
-    test = _read_split(*paths[2:])
-    return Dataset(train, test, _NAMES[request.info.name], request.info.mean, request.info.std)
-
-
-def _find(folder: Path, name: str) -> Path:
-    dotted = name.replace("-idx", ".idx")
-    for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
-        if (folder / candidate).is_file():
-            return folder / candidate
-    raise UserError(f"{folder / name} is missing (with or without .gz); put it there")
-
-
-def _read_split(images_path: Path, labels_path: Path) -> Split:
-    import numpy as np
-    import torch
-
-    from gplasc.streams.dataset import Split
-
-    images, labels = _read_idx(images_path), _read_idx(labels_path)
-    if images.ndim != 3 or images.shape[1:] != (28, 28) or not len(images):
-        raise UserError(f"{images_path} holds an array of shape {images.shape}, not images of 28 x 28 pixels")
-    if labels.shape != (len(images),):
-        raise UserError(f"{labels_path} holds {labels.size} labels for {len(images)} images; get both again")
-    if labels.max() > 9:
-        raise UserError(
-            f"{labels_path} holds the label {labels.max()}, but labels run from 0 to 9; get it again"
-        )
-    return Split(torch.from_numpy(images[:, None]), torch.from_numpy(labels.astype(np.int64)))
-
-
-def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes: two zeros, type 8, number of axes, their lengths (big-endian), content."""
-    import numpy as np
-
-    content = _content(path)
-    if len(content) < 4 or content[:3] != b"\0\0\x08" or not 1 <= content[3] <= 4:
-        raise UserError(f"{path} is not an IDX file of bytes; delete it and get it again")
-    start = 4 + 4 * content[3]
-    if len(content) < start:
-        raise UserError(f"{path} ends inside its header; delete it and get it again")
-    shape = struct.unpack(f">{content[3]}I", content[4:start])
-    size = prod(shape)
-    if len(content) - start != size:
-        raise UserError(
-            f"{path} announces {size} bytes of content and has {len(content) - start}; "
-            "it is cut short or damaged, delete it and get it again"
-        )
-    return np.frombuffer(bytearray(content[start:]), np.uint8).reshape(shape)
-
-
-def _content(path: Path) -> bytes:
-    content = read_bytes(path, _LARGEST)
-    if not content.startswith(b"\x1f\x8b"):
-        return content
-    try:
-        with open_regular(path) as file, gzip.open(file) as unzipped:
-            content = unzipped.read(_LARGEST + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is damaged or incomplete ({error}); delete it and get it again") from error
-    if len(content) > _LARGEST:
-        raise UserError(
-            f"{path} unpacks to more than {_LARGEST >> 20} MB; it is not this data set's file, "
-            "delete it and get it again"
-        )
-    return content

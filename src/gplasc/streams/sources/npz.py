@@ -9,25 +9,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.streams.files import open_regular
+from gplasc.streams.files import ArrayFiles, open_regular
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from gplasc.streams.dataset import Dataset
 
-STREAMS = (
-    StreamInfo(
-        name="npz:PATH",
-        description="your own arrays, x_train, y_train, x_test, y_test",
-        tasks=None,
-        classes_per_task=2,
-        image_size=None,
-        channels=None,
-    ),
-)
 _TEST_FRACTION = 0.2
 _NAMES = {
     "x_train": ("x_train", "train_images"),
@@ -44,70 +34,42 @@ _SMALL_BYTES = 256 * 2**20
 _CHUNK = 1024  # images that are converted at once
 
 
-def files(request: Request) -> list[Path]:
-    """Return the one file."""
-    if not request.path.is_file():
+def _read(request: Request) -> ArrayFiles:
+    path = request.path
+    if not path.is_file():
         raise UserError(
-            f"{request.path} does not exist or is not a file; write npz:PATH with a file made by numpy.savez"
+            f"{path} does not exist or is not a file; write npz:PATH with a file made by numpy.savez"
         )
-    return [request.path]
+    return ArrayFiles(lambda: _load(path, request.seed), [path])
 
 
-def read(request: Request) -> Dataset:
+def _load(path: Path, seed: int) -> Dataset:
     """Read x_train, y_train, x_test, y_test, or x and y, which are split by the seed, 80 to 20 in each class.
 
     Images: uint8, or floats in 0..1; (N, H, W), (N, C, H, W) or (N, H, W, C) with 1 or 3 channels. Labels:
     any integers, or text. An array `class_names` names the classes, in the order of the sorted labels.
     """
     import numpy as np
-    import torch
 
-    from gplasc.streams.dataset import Dataset, Split
+    from gplasc.streams.arrays import labeled_dataset
 
-    (path,) = files(request)
-    arrays = _load(path)
-    if "x_train" in arrays:
-        missing = [name for name in ("y_train", "x_test", "y_test") if name not in arrays]
-        if missing:
-            raise UserError(
-                f"{path} has x_train but no {missing[0]}; it needs x_train, y_train, x_test and y_test"
-            )
-        x_train, x_test = (_images(path, name, arrays[name]) for name in ("x_train", "x_test"))
-        y_train, y_test = (_labels(path, name, arrays[name]) for name in ("y_train", "y_test"))
-        if x_train.shape[1:] != x_test.shape[1:]:
-            raise UserError(
-                f"{path}: x_train has images of shape {x_train.shape[1:]}, x_test of {x_test.shape[1:]}; "
-                "they must be equal"
-            )
-        values = np.unique(y_train)
-        if not np.isin(y_test, values).all():
-            raise UserError(f"{path}: y_test has a class that y_train lacks; give training images of it")
-    elif "x" in arrays and "y" in arrays:
-        x, y = _images(path, "x", arrays["x"]), _labels(path, "y", arrays["y"])
-        _same_length(path, "x", x, "y", y)
-        values = np.unique(y)
-        is_test = _seeded_test(path, y, values, request.seed)
-        x_train, y_train, x_test, y_test = x[~is_test], y[~is_test], x[is_test], y[is_test]
+    arrays = _load_arrays(path)
+    if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
+        train, test = _pair(path, arrays, "x_train", "y_train"), _pair(path, arrays, "x_test", "y_test")
+    elif {"x", "y"} <= set(arrays):
+        train, test = _split(path, *_pair(path, arrays, "x", "y"), seed)
     else:
-        found = ", ".join(sorted(arrays)) or "none of the arrays"
-        raise UserError(f"{path} has {found}; it needs x_train, y_train, x_test and y_test, or x and y")
-    _same_length(path, "x_train", x_train, "y_train", y_train)
-    _same_length(path, "x_test", x_test, "y_test", y_test)
-    if len(values) < 2:
-        raise UserError(f"{path} has {len(values)} classes; at least two are needed")
-    step = max(1, x_train.size // 10**7)
-    scaled = x_train[::step].astype(np.float32) / 255 if step == 1 else x_train[::step] / 255
-    return Dataset(
-        Split(torch.from_numpy(x_train), torch.from_numpy(np.searchsorted(values, y_train))),
-        Split(torch.from_numpy(x_test), torch.from_numpy(np.searchsorted(values, y_test))),
-        _class_names(path, arrays, values),
-        mean=tuple(round(float(value), 4) for value in scaled.mean((0, 2, 3))),
-        # Not below what one gray level makes, or a constant channel would be divided by zero.
-        std=tuple(max(round(float(value), 4), 1 / 255) for value in scaled.std((0, 2, 3))),
-    )
+        names = ", ".join(sorted(arrays)) or "none of the arrays"
+        raise UserError(f"{path} has {names}; it needs x_train, y_train, x_test and y_test, or x and y")
+    x = train[0].numpy()
+    step = max(1, x.size // 10**7)
+    scaled = x[::step].astype(np.float32) / 255 if step == 1 else x[::step] / 255
+    class_names = arrays["class_names"].ravel().tolist() if "class_names" in arrays else None
+    normalization = scaled.mean((0, 2, 3)), scaled.std((0, 2, 3))
+    return labeled_dataset(train, test, class_names, normalization=normalization, name=str(path))
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
+def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     import numpy as np
 
     wanted = {f"{alias}.npy": name for name, aliases in _NAMES.items() for alias in aliases}
@@ -167,75 +129,68 @@ def _check_header(content: IO[bytes], size: int) -> None:
         raise ValueError(f"an array of shape {shape} is announced, the content is shorter")
 
 
-def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
+def _pair(
+    path: Path, arrays: dict[str, NDArray[Any]], x_name: str, y_name: str
+) -> tuple[Tensor, NDArray[Any]]:
+    """Return images and labels that belong together."""
+    from gplasc.streams.arrays import as_images
+
+    y = arrays[y_name]
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or y.dtype.kind not in "iuUSb":
+        raise UserError(
+            f"{path}: {y_name} has shape {y.shape} and type {y.dtype}; "
+            "a list of whole numbers or of names is allowed"
+        )
+    x = as_images(_pixels(arrays[x_name], f"{path}: {x_name}"), f"{path}: {x_name}").contiguous()
+    if len(x) != len(y) or not len(x):
+        raise UserError(
+            f"{path}: {x_name} has {len(x)} images but {y_name} has {len(y)} labels; give one for each image"
+        )
+    return x, y
+
+
+def _pixels(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return floats in 0..1, and whole numbers in 0..255, as uint8."""
     import numpy as np
 
-    if array.ndim == 3:
-        array = array[:, None]
-    elif array.ndim == 4 and array.shape[3] in (1, 3):  # the last axis wins if both fit, as in `to_pixels`
-        array = array.transpose(0, 3, 1, 2)
-    if array.ndim != 4 or array.shape[1] not in (1, 3) or 0 in array.shape:
-        raise UserError(
-            f"{path}: {name} has shape {array.shape}; (N, H, W), (N, C, H, W) or (N, H, W, C) "
-            "with 1 or 3 channels are allowed"
-        )
-    if array.dtype == np.uint8:
-        return np.ascontiguousarray(array)
-    if array.dtype.kind == "f":
+    if array.dtype.kind == "f" and array.size:
         if not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
-            raise UserError(
-                f"{path}: {name} has floats outside 0..1 or not finite; scale them, or give uint8"
-            )
+            raise UserError(f"{name} has floats outside 0..1 or not finite; scale them, or give uint8")
         images = np.empty(array.shape, np.uint8)
         for start in range(0, len(array), _CHUNK):  # in pieces: the whole would need the memory four times
             images[start : start + _CHUNK] = (array[start : start + _CHUNK] * 255).round()
         return images
-    if array.dtype.kind in "iu" and array.min() >= 0 and array.max() <= 255:
-        return np.ascontiguousarray(array.astype(np.uint8))
-    raise UserError(f"{path}: {name} has type {array.dtype}; uint8, or floats in 0..1, are allowed")
-
-
-def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[Any]:
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1 or array.dtype.kind not in "iuUSb":
-        raise UserError(
-            f"{path}: {name} has shape {array.shape} and type {array.dtype}; "
-            "a list of whole numbers or of names is allowed"
-        )
+    if array.dtype.kind in "iu" and array.size and array.min() >= 0 and array.max() <= 255:
+        return array.astype(np.uint8, copy=False)
     return array
 
 
-def _same_length(path: Path, x_name: str, x: NDArray[Any], y_name: str, y: NDArray[Any]) -> None:
-    if len(x) != len(y):
-        raise UserError(
-            f"{path}: {x_name} has {len(x)} images but {y_name} has {len(y)} labels; they must agree"
-        )
-
-
-def _seeded_test(path: Path, y: NDArray[Any], values: NDArray[Any], seed: int) -> NDArray[np.bool_]:
+def _split(path: Path, x: Tensor, y: NDArray[Any], seed: int) -> list[tuple[Tensor, NDArray[Any]]]:
+    """Hold out a fifth of each class for testing."""
     import numpy as np
     import torch
 
     from gplasc.streams.dataset import Budget, sample_rows
 
-    labels = np.searchsorted(values, y)
-    for value, count in zip(values, np.bincount(labels), strict=True):
-        if count < 2:
-            raise UserError(
-                f"{path}: class {value} has one image; at least two are needed, one of them for testing"
-            )
-    share = Budget(validation=_TEST_FRACTION).held_out
-    return sample_rows(torch.from_numpy(labels), share, seed, "npz").numpy()
-
-
-def _class_names(path: Path, arrays: dict[str, NDArray[Any]], values: NDArray[Any]) -> tuple[str, ...]:
-    names = tuple(
-        name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
-        for name in arrays.get("class_names", values).ravel().tolist()
-    )
-    if len(names) != len(values):
+    values, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
+    if counts.min(initial=2) < 2:
         raise UserError(
-            f"{path}: class_names has {len(names)} names for {len(values)} classes; they must agree"
+            f"{path}: class {values[counts.argmin()]} has one image; at least two are needed, one of them for testing"
         )
-    return names
+    is_test = sample_rows(torch.from_numpy(labels), Budget(validation=_TEST_FRACTION).held_out, seed, "npz")
+    return [(x[rows], y[rows.numpy()]) for rows in (~is_test, is_test)]
+
+
+STREAMS = (
+    StreamInfo(
+        name="npz:PATH",
+        description="your own arrays, x_train, y_train, x_test, y_test",
+        tasks=None,
+        classes_per_task=2,
+        image_size=None,
+        channels=None,
+        read=_read,
+    ),
+)

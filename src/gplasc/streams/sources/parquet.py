@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.streams.files import open_regular, split_names
+from gplasc.streams.files import ArrayFiles, held_out_names, open_regular
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from gplasc.streams.dataset import Dataset
 
-STREAMS = (
-    StreamInfo(
-        name="parquet:PATH",
-        description="parquet files with image bytes and labels, as Hugging Face publishes them",
-        tasks=None,
-        classes_per_task=2,
-        image_size=None,
-        channels=None,
-        size_is_setting=True,
-    ),
-)
-_TEST_FRACTION = 0.2
 _IMAGES = ("image", "img", "images", "jpg", "png")
 _LABELS = ("label", "labels", "fine_label", "class", "target", "cls")
 _TEST_NAMES = ("test", "val", "valid", "validation")
@@ -37,34 +26,30 @@ _MOST_RATIO = 100  # of what a part unpacks to, to the size of the file
 _ROWS = 8  # that are unpacked at a time; a value may be stored once and be meant many times
 
 
-def files(request: Request) -> list[Path]:
-    """Return the parquet files: PATH itself, or those in the folder PATH or in its folder ``data``."""
+def _read(request: Request) -> ArrayFiles:
+    """Find the parquet files: PATH itself, or those in the folder PATH or in its folder ``data``."""
     path = request.path
-    found = (
+    paths = (
         [path] if path.is_file() else sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet"))
     )
-    if not found:
+    if not paths:
         raise UserError(
             f"{path} is no parquet file and no folder with parquet files; write parquet:PATH with one"
         )
-    return found
+    return ArrayFiles(lambda: _load(request, paths), paths)
 
 
-def read(request: Request) -> Dataset:
+def _load(request: Request, paths: list[Path]) -> Dataset:
     """Read one column of image bytes and one of labels.
 
     In a folder, files whose names begin with test (or val, valid, validation) are the test split and the others the
     training split; without such files a fifth of each class is held out, by the seed. Names of the classes are taken
     from the metadata that Hugging Face's ``datasets`` writes.
     """
-    from gplasc.streams.objects import labeled_images
+    from gplasc.streams.arrays import dataset_of_images
 
-    paths = files(request)
     kinds = {path: path.name.replace("_", "-").partition("-")[0].removesuffix(".parquet") for path in paths}
-    test = next(
-        ([path for path in paths if kinds[path] == name] for name in _TEST_NAMES if name in kinds.values()),
-        [],
-    )
+    test_name = next((name for name in _TEST_NAMES if name in kinds.values()), None)
     train = [path for path in paths if kinds[path] not in _TEST_NAMES]
     if not train:
         raise UserError(
@@ -72,33 +57,28 @@ def read(request: Request) -> Dataset:
         )
     names: list[str] | None = None
     splits = []
-    for group in filter(None, (train, test)):
-        images: list[NDArray[np.uint8]] = []
+    for group in filter(None, (train, [path for path in paths if kinds[path] == test_name])):
+        images: list[Tensor] = []
         labels: list[Any] = []
         for path in group:
             names = _read_file(path, request.image_size, images, labels) or names
         splits.append((images, _label_array(labels, request.path)))
-    if not test:
-        splits = _hold_out(*splits[0], request)
+    if not test_name:
+        splits = _split(*splits[0], request)
     if names is not None:  # only those that occur, in the order of the labels
-        names = [
-            names[label]
-            for label in sorted({int(label) for label in splits[0][1]})
-            if label in range(len(names))
-        ]
-    return labeled_images(splits, names, str(request.path))
+        occurring = sorted({int(label) for label in splits[0][1]})
+        names = [names[label] for label in occurring if label in range(len(names))]
+    return dataset_of_images(splits, names, str(request.path))
 
 
-def _read_file(
-    path: Path, size: int | None, images: list[NDArray[np.uint8]], labels: list[Any]
-) -> list[str] | None:
+def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[Any]) -> list[str] | None:
     """Append what a file holds, and return the names of its classes if it has them."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise UserError("parquet files need pyarrow: pip install pyarrow") from None
-    from gplasc.streams.pixels import decode_bytes
+    from gplasc.streams.decode import Undecodable, decode_image
 
     with open_regular(path) as file:
         try:
@@ -113,7 +93,7 @@ def _read_file(
                         raise UserError(
                             f"{path}: row {len(labels)} has no image bytes or no label; leave it out"
                         )
-                    images.append(decode_bytes(content, size, f"{path}: image {len(labels)}"))
+                    images.append(decode_image(io.BytesIO(content), size, gray=True))
                     labels.append(label)
                     total += images[-1].nbytes
                     if total > _MOST_BYTES:
@@ -122,6 +102,10 @@ def _read_file(
                             "set data.image_size to make images smaller"
                         )
             return _class_names(table.schema_arrow, columns[1])
+        except Undecodable as error:
+            raise UserError(
+                f"{path}: image {len(labels)} cannot be decoded ({error}); replace it or leave it out"
+            ) from error
         except (pyarrow.ArrowException, OSError, KeyError) as error:
             reason = str(error).split("\n")[0][:120]
             raise UserError(f"{path} cannot be read ({reason}); write it again") from error
@@ -174,9 +158,9 @@ def _label_array(labels: list[Any], path: Path) -> NDArray[Any]:
     return array
 
 
-def _hold_out(
-    images: list[NDArray[np.uint8]], labels: NDArray[Any], request: Request
-) -> list[tuple[list[NDArray[np.uint8]], NDArray[Any]]]:
+def _split(
+    images: list[Tensor], labels: NDArray[Any], request: Request
+) -> list[tuple[list[Tensor], NDArray[Any]]]:
     """Split by the seed, class by class."""
     import numpy as np
 
@@ -187,7 +171,21 @@ def _hold_out(
             raise UserError(
                 f"{request.path}: class {value} has one image; two are needed, one of them for testing"
             )
-        is_test[[int(row) for row in split_names(rows, fraction=_TEST_FRACTION, seed=request.seed)[1]]] = True
+        is_test[[int(row) for row in held_out_names(rows, request.seed)]] = True
     return [
         ([images[row] for row in np.flatnonzero(chosen)], labels[chosen]) for chosen in (~is_test, is_test)
     ]
+
+
+STREAMS = (
+    StreamInfo(
+        name="parquet:PATH",
+        description="parquet files with image bytes and labels, as Hugging Face publishes them",
+        tasks=None,
+        classes_per_task=2,
+        image_size=None,
+        channels=None,
+        read=_read,
+        size_is_setting=True,
+    ),
+)

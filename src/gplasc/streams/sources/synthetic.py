@@ -7,28 +7,14 @@ from typing import TYPE_CHECKING
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
+from gplasc.streams.files import ArrayFiles
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from gplasc.streams.dataset import Dataset, Split
-
-STREAMS = (
-    StreamInfo(
-        name="synthetic",
-        description="colored patterns in noise, made on the spot; synthetic:tasks=5,size=32,... to change them",
-        tasks=4,
-        classes_per_task=2,
-        image_size=16,
-        channels=3,
-        train_images=320,
-        test_images=160,
-        mean=(0.5,) * 3,
-        std=(0.15,) * 3,
-        argument_optional=True,
-    ),
-)
+_MEAN, _STD = 0.5, 0.15
 _MOST_BYTES = 2**30
 
 
@@ -70,19 +56,23 @@ def parse(text: str) -> Synthetic:
     return settings
 
 
-def read(request: Request) -> Dataset:
+def _read(request: Request) -> ArrayFiles:
+    settings = parse(request.argument)
+    return ArrayFiles(lambda: _load(settings))
+
+
+def _load(settings: Synthetic) -> Dataset:
     """Draw the patterns and the images; the same settings always give the same images."""
     from gplasc.streams.dataset import Dataset
 
-    settings = parse(request.argument)
     count = settings.tasks * settings.classes
     width = len(str(count - 1))
     return Dataset(
         train=_draw(settings, count, settings.train, "train"),
         test=_draw(settings, count, settings.test, "test"),
         class_names=tuple(f"pattern {number:0{width}d}" for number in range(count)),
-        mean=request.info.mean[: settings.channels],
-        std=request.info.std[: settings.channels],
+        mean=(_MEAN,) * settings.channels,
+        std=(_STD,) * settings.channels,
         classes_per_task=settings.classes,
     )
 
@@ -119,3 +109,21 @@ def _pattern(settings: Synthetic, number: int) -> Tensor:
     grid = 0.5 * tint + 0.5 * torch.rand((settings.channels, 4, 4), generator=generator)
     size = (settings.size, settings.size)
     return 0.15 + 0.7 * F.interpolate(grid[None], size=size, mode="bilinear", align_corners=False)[0]
+
+
+STREAMS = (
+    StreamInfo(
+        name="synthetic",
+        description="colored patterns in noise, made on the spot; synthetic:tasks=5,size=32,... to change them",
+        tasks=4,
+        classes_per_task=2,
+        image_size=16,
+        channels=3,
+        read=_read,
+        train_images=320,
+        test_images=160,
+        mean=(_MEAN,) * 3,
+        std=(_STD,) * 3,
+        argument_optional=True,
+    ),
+)

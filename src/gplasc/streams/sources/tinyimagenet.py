@@ -6,9 +6,57 @@ from collections import Counter
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, inside, labeled, list_images, read_lines
+from gplasc.streams.files import ImageFiles, inside, list_images, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
+
+
+def _read(request: Request) -> ImageFiles:
+    """Classes are numbered as in wnids.txt and named as in words.txt."""
+    root = locate(request)
+    wnids = read_lines(root / "wnids.txt")
+    numbers = {wnid: number for number, wnid in enumerate(wnids)}
+    if len(numbers) != len(wnids):
+        raise UserError(f"{root / 'wnids.txt'} names a class twice; get the official file")
+    for wnid in wnids:
+        inside(wnid, root / "wnids.txt")
+        if not (root / "train" / wnid).is_dir():
+            raise UserError(f"{root / 'train' / wnid} is missing; unpack the official archive completely")
+    images = [
+        (f"train/{wnid}/{name}", number, False)
+        for wnid, number in numbers.items()
+        for name in list_images(root / "train" / wnid)
+    ]
+    images += sorted(_validation(root, numbers), key=lambda image: (image[1], image[0]))
+    return ImageFiles(root, images, _names(root, wnids))
+
+
+def _validation(root: Path, numbers: dict[str, int]) -> list[tuple[str, int, bool]]:
+    path = root / "val" / "val_annotations.txt"
+    images = []
+    for line in read_lines(path):
+        fields = line.split("\t")
+        if len(fields) < 2 or fields[1] not in numbers:
+            raise UserError(f"{path} has the line {line[:60]!r} without a known class; get the official file")
+        images.append((f"val/images/{inside(fields[0], path)}", numbers[fields[1]], True))
+    return images
+
+
+def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
+    """The first word of each class ("goldfish"), with the id where two classes share it."""
+    words: dict[str, str] = {}
+    known = set(wnids)
+    if (root / "words.txt").is_file():
+        for line in read_lines(root / "words.txt"):
+            wnid, _, text = line.partition("\t")
+            if wnid in known:
+                words[wnid] = text.split(",")[0].strip()
+    names = [words.get(wnid) or wnid for wnid in wnids]
+    shared = Counter(names)
+    return tuple(
+        f"{name} ({wnid})" if shared[name] > 1 else name for name, wnid in zip(names, wnids, strict=True)
+    )
+
 
 STREAMS = (
     StreamInfo(
@@ -18,6 +66,7 @@ STREAMS = (
         classes_per_task=20,
         image_size=64,
         channels=3,
+        read=_read,
         train_images=100_000,
         test_images=10_000,
         mean=(0.4802, 0.4480, 0.3975),
@@ -40,52 +89,3 @@ STREAMS = (
         ),
     ),
 )
-
-
-def read(request: Request) -> ImageFiles:
-    """Classes are numbered as in wnids.txt and named as in words.txt."""
-    root = locate(request.info, request.data_dir)
-    wnids = read_lines(root / "wnids.txt")
-    numbers = {wnid: number for number, wnid in enumerate(wnids)}
-    if len(numbers) != len(wnids):
-        raise UserError(f"{root / 'wnids.txt'} names a class twice; get the official file")
-    for wnid in wnids:
-        inside(wnid, root / "wnids.txt")
-        if not (root / "train" / wnid).is_dir():
-            raise UserError(f"{root / 'train' / wnid} is missing; unpack the official archive completely")
-    train = [
-        (f"train/{wnid}/{name}", number)
-        for wnid, number in numbers.items()
-        for name in list_images(root / "train" / wnid)
-    ]
-    test = sorted(_validation(root, numbers), key=lambda pair: (pair[1], pair[0]))
-    return ImageFiles(
-        root, (*labeled(train, is_test=False), *labeled(test, is_test=True)), _names(root, wnids)
-    )
-
-
-def _validation(root: Path, numbers: dict[str, int]) -> list[tuple[str, int]]:
-    path = root / "val" / "val_annotations.txt"
-    pairs = []
-    for line in read_lines(path):
-        fields = line.split("\t")
-        if len(fields) < 2 or fields[1] not in numbers:
-            raise UserError(f"{path} has the line {line[:60]!r} without a known class; get the official file")
-        pairs.append((f"val/images/{inside(fields[0], path)}", numbers[fields[1]]))
-    return pairs
-
-
-def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
-    """The first word of each class ("goldfish"), with the id where two classes share it."""
-    words: dict[str, str] = {}
-    known = set(wnids)
-    if (root / "words.txt").is_file():
-        for line in read_lines(root / "words.txt"):
-            wnid, _, text = line.partition("\t")
-            if wnid in known:
-                words[wnid] = text.split(",")[0].strip()
-    names = [words.get(wnid) or wnid for wnid in wnids]
-    shared = Counter(names)
-    return tuple(
-        f"{name} ({wnid})" if shared[name] > 1 else name for name, wnid in zip(names, wnids, strict=True)
-    )

@@ -1,0 +1,136 @@
+"""Single images: files that Pillow decodes, Pillow's images, and arrays."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gplasc._io.text import printable
+from gplasc.errors import UserError
+from gplasc.streams.arrays import as_images
+from gplasc.streams.files import open_regular
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+_MOST_BYTES = 256 * 2**20
+# What an image may announce before it is decoded. Images above the second bound are decoded one at a time, so
+# that threads together need less than 1.5 GB.
+_MOST_PIXELS = 64 * 10**6
+_LARGE_PIXELS = 4 * 10**6
+_large = threading.Lock()
+
+
+class Undecodable(Exception):
+    """An image cannot be decoded; the text says why."""
+
+
+def undecodable(path: Path, reason: str) -> UserError:
+    """Return the error for a file that is not an image."""
+    return UserError(
+        f"{printable(str(path), lines=False)} cannot be decoded ({reason}); "
+        "replace it, or leave such images out with --skip-corrupt"
+    )
+
+
+def read_image(path: Path, size: int | None = None, *, upright: bool = True) -> Tensor:
+    """Decode one file to RGB of its own size or of `size` x `size` pixels: (3, H, W).
+
+    Raises:
+        UserError: If it cannot be decoded.
+    """
+    try:
+        with open_regular(path) as file:
+            return decode_image(file, size, upright=upright)
+    except (Undecodable, UserError) as error:
+        reason = str(error).partition(";")[0].replace(f"{path} ", "it ")
+        raise undecodable(path, reason) from error
+
+
+def decode_image(file: IO[bytes], size: int | None, *, upright: bool = False, gray: bool = False) -> Tensor:
+    """Decode the content of an image file.
+
+    Args:
+        file: A JPEG, PNG, BMP, GIF, WebP, TIFF or PPM file, open for reading.
+        size: Width and height to resize to; None: those of the image.
+        upright: Turn the image the way the camera was held.
+        gray: Keep the single channel of gray images.
+
+    Returns:
+        (3, H, W) pixels, or (1, H, W) for gray images if `gray` is set.
+
+    Raises:
+        Undecodable: If it cannot be decoded or is too large.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        if file.seek(0, os.SEEK_END) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES >> 20} MB")
+        file.seek(0)
+        with Image.open(file, formats=_FORMATS) as image:
+            pixels = image.width * image.height
+            if pixels > _MOST_PIXELS:
+                raise ValueError(
+                    f"it has {image.width} x {image.height} pixels, "
+                    f"at most {_MOST_PIXELS // 10**6} million are allowed"
+                )
+            with _large if pixels > _LARGE_PIXELS else nullcontext():
+                if upright:
+                    ImageOps.exif_transpose(image, in_place=True)
+                return _pixels(image, size, gray)
+    except Exception as error:  # Pillow's decoders raise almost anything on damaged files
+        reason = re.sub(" <_io.*?>", "", str(error).split("\n")[0])[:120]
+        raise Undecodable(reason or type(error).__name__) from error
+
+
+def as_image(image: Any, name: str, size: int | None = None) -> Tensor:
+    """Return one image as a tensor.
+
+    Args:
+        image: A Pillow image, or uint8 pixels, (H, W), (H, W, C) or (C, H, W) with 1 or 3 channels.
+        name: What it is, for messages.
+        size: Width and height to resize to; None: those of the image.
+
+    Returns:
+        (C, H, W) uint8; one channel for gray images, else three.
+
+    Raises:
+        UserError: If the image is of no such kind.
+    """
+    from PIL import Image
+
+    if not isinstance(image, Image.Image):
+        x = as_images((image if isinstance(image, Tensor) else np.asarray(image))[None], name)[0]
+        if size is None or x.shape[1:] == (size, size):
+            return x
+        image = Image.fromarray(x.permute(1, 2, 0).squeeze(2).contiguous().numpy())
+    if 0 in image.size:
+        raise UserError(f"{name} has {image.width} x {image.height} pixels; images need at least one pixel")
+    return _pixels(image, size, gray=True)
+
+
+def _pixels(image: Image.Image, size: int | None, gray: bool) -> Tensor:
+    from PIL.Image import Resampling
+
+    if image.mode.startswith("I;16"):
+        image = image.convert("I").point(lambda value: value / 256).convert("L")
+    elif image.mode in ("P", "LA", "PA", "La", "RGBa"):
+        image = image.convert("RGBA")
+    mode = "L" if gray and image.mode in ("1", "L") else "RGB"
+    if image.mode != mode:
+        image = image.convert(mode)
+    if size is not None and image.size != (size, size):
+        image = image.resize((size, size), Resampling.BILINEAR)
+    pixels = np.asarray(image)
+    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    return torch.from_numpy(np.array(planes, order="C"))
