@@ -17,9 +17,10 @@ from pathlib import Path
 import torch
 
 from gplasc.errors import UserError
-from gplasc.paper.fair.summary import RowResult, read_summary
+from gplasc.results.group import Group
 from gplasc.results.statistics import paired_difference, spread
 from gplasc.runs.restore import restore
+from gplasc.study.stored import Results, read_results
 
 _ALONE = 1e6  # so large that the scores of the method's own predictor no longer count
 
@@ -44,11 +45,11 @@ def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, li
     return numbers
 
 
-def runs_of(row: RowResult, *, trials: bool) -> Iterator[tuple[int, str]]:
+def runs_of(results: Results, row: Group, *, trials: bool) -> Iterator[tuple[int, str]]:
     """Return the runs of a row with a number each: the seed, or that of the trial."""
     if not trials:
         yield from row.runs.items()
-    for number, trial in enumerate(row.trials if trials else ()):
+    for number, trial in enumerate(results.trials(row) if trials else ()):
         for run in trial.runs.values():
             yield number, run
 
@@ -80,15 +81,16 @@ def compare(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     weights = sorted({*given.weights, 1.0, _ALONE})
     for path in given.files:
-        summary = read_summary(path)
-        for row in summary.rows:
-            if not given.all_rows and "gplasc-plus" not in row.plugins:
+        results = read_results(path)
+        for row in results.groups(stage="test"):
+            if not given.all_rows and "gplasc-plus" not in row.settings["plugins"]:
                 continue
             numbers = {
                 number: measure(given.runs / run, weights, given.data_dir)
-                for number, run in runs_of(row, trials=given.trials)
+                for number, run in runs_of(results, row, trials=given.trials)
             }
-            print(f"{path.name}, {row.row} on {'validation' if given.trials else summary.evaluated_on}")
+            split = "validation" if given.trials else results.evaluated_on
+            print(f"{path.name}, {row.labels['row']} on {split}")
             before = {number: values[1.0][0] for number, values in numbers.items()}
             measured = list(next(iter(numbers.values()), ()))
             for weight in measured:

@@ -13,8 +13,8 @@ import argparse
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.paper.fair.summary import read_summary
 from gplasc.results.record import read_record
+from gplasc.study.stored import read_results
 
 
 def measure(folder: Path) -> dict[str, list[float]]:
@@ -40,13 +40,12 @@ def main() -> None:
     given = parser.parse_args()
     try:
         for path in given.files:
-            for row in read_summary(path).rows:
-                measured = [measure(given.runs / run) for run in row.runs.values()]
-                for name in measured[0] if measured else ():
-                    means = [
-                        sum(task) / len(task) for task in zip(*(one[name] for one in measured), strict=True)
-                    ]
-                    print(f"{path.name}, {row.row}, {name}:", *(f"{mean:.2f}" for mean in means))
+            for group in read_results(path).groups(stage="test"):
+                runs = [measure(given.runs / run) for run in group.runs.values() if run]
+                for name in runs[0] if runs else ():
+                    tasks = zip(*(one[name] for one in runs), strict=True)
+                    means = [f"{sum(task) / len(task):.2f}" for task in tasks]
+                    print(f"{path.name}, {group.labels['row']}, {name}:", *means)
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
 

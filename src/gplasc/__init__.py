@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gplasc.settings.components import list_methods, list_plugins
     from gplasc.settings.types import Config, Settings
     from gplasc.streams import list_streams, open_stream
+    from gplasc.study.api import compare
 
 __version__ = "0.2.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "Plugin",
     "Result",
     "Settings",
+    "compare",
     "list_methods",
     "list_plugins",
     "list_streams",
@@ -54,6 +56,7 @@ _HOMES = {
     "Plugin": "learning",
     "Result": "runs.execute",
     "Settings": "settings.types",
+    "compare": "study.api",
     "list_methods": "settings.components",
     "list_plugins": "settings.components",
     "list_streams": "streams",

@@ -4,11 +4,12 @@ import pytest
 
 from gplasc.errors import UserError
 from gplasc.paper import grid_names, is_grid, list_experiments
-from gplasc.paper.definition import SEEDS, load_experiment, plan_one, plan_runs, stand_in
+from gplasc.paper.definition import load_experiment
 from gplasc.published import published
 from gplasc.settings.components import list_methods
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.sources.synthetic import parse
+from gplasc.study.experiment import SEEDS, stand_in
 
 NAMES = [
     "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",
@@ -18,7 +19,7 @@ NAMES = [
 
 
 def ids(name: str, scale: str = "paper", **narrow) -> set[str]:
-    return {run.run_id for run in plan_runs(load_experiment(name), scale, (0,), **narrow)}
+    return {cell.run_id for cell in load_experiment(name).cells(scale, (0,), **narrow)}
 
 
 def test_every_name_is_there():
@@ -34,25 +35,24 @@ def test_every_name_is_there():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("scale", ["paper", "cpu", "smoke"])
 def test_every_grid_has_complete_settings(name, scale):
-    experiment = load_experiment(name)
-    cells = plan_runs(experiment, scale)
+    cells = load_experiment(name).cells(scale)
     assert len(cells) % len(SEEDS[scale]) == 0
-    assert {cell.row.method for cell in cells} <= set(list_methods())
+    assert {cell.spec.config.method for cell in cells} <= set(list_methods())
     for cell in cells:
-        config = cell.resolved.config
+        config = cell.spec.config
         assert config.scale == scale
-        if scale == "smoke" and cell.stream != "seq-digits":
+        if scale == "smoke" and cell.labels["stream"] != "seq-digits":
             assert config.stream.startswith("synthetic:"), "smoke scale must need no data"
         else:
-            assert config.stream == cell.stream
+            assert config.stream == cell.labels["stream"]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if load_experiment(n).published])
 def test_grids_cover_their_published_tables_and_nothing_else(name):
     experiment = load_experiment(name)
     ours = {
-        (cell.row.name, cell.stream, cell.buffer, scenario)
-        for cell in plan_runs(experiment, "paper", (0,))
+        (*cell.labels.values(), scenario)
+        for cell in experiment.cells("paper", (0,))
         for scenario in experiment.scenarios
     }
     tables = {experiment.published_table(scenario) for scenario in experiment.scenarios}
@@ -95,41 +95,40 @@ def test_grids_share_runs():
 
 
 def test_presets_of_the_real_stream_hold_at_smoke_scale():
-    (cell,) = plan_runs(load_experiment("ablation-components"), "smoke", only=["co2l+gplasc"])
-    assert cell.resolved.config.options["gplasc"]["margin"] == 0.15
-    assert cell.stand_in is not None
+    (cell,) = load_experiment("ablation-components").cells("smoke", only=["co2l+gplasc"])
+    assert cell.spec.config.options["gplasc"]["margin"] == 0.15
+    assert cell.spec.config.stream.startswith("synthetic:")
     assert cell.column == "seq-cifar10 200"
 
 
 def test_what_is_set_reaches_the_run():
-    cells = {cell.row.name: cell for cell in plan_runs(load_experiment("ablation-components"), "cpu", (7,))}
-    options = cells["r2scl only"].resolved.config.options["gplasc"]
+    cells = {cell.row: cell for cell in load_experiment("ablation-components").cells("cpu", (7,))}
+    options = cells["r2scl only"].spec.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"]) == (0.0, 1.0)
-    options = cells["distill only"].resolved.config.options["gplasc"]
+    options = cells["distill only"].spec.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"], options["lambda_position"]) == (1.0, 0.0, 0.0)
-    assert {cell.resolved.config.seed for cell in cells.values()} == {7}
-    oracle = next(c for c in plan_runs(load_experiment("overlap"), "cpu", (0,)) if c.row.name == "oracle")
-    assert (oracle.resolved.config.buffer, oracle.buffer) == (50_000, 200)
+    assert {cell.spec.config.seed for cell in cells.values()} == {7}
+    oracle = next(c for c in load_experiment("overlap").cells("cpu", (0,)) if c.row == "oracle")
+    assert (oracle.spec.config.buffer, oracle.labels["buffer"]) == (50_000, 200)
 
 
 def test_narrowing():
     experiment = load_experiment("table-accuracy")
-    cells = plan_runs(experiment, "cpu", (0, 1), only=["seq-cifar10", "200"], methods=["co2l"])
-    assert {(c.row.name, c.stream, c.buffer) for c in cells} == {
+    cells = experiment.cells("cpu", (0, 1), only=["seq-cifar10", "200"], methods=["co2l"])
+    assert {tuple(c.labels.values()) for c in cells} == {
         ("co2l", "seq-cifar10", 200),
         ("co2l+gplasc", "seq-cifar10", 200),
     }
     assert len(cells) == 4
-    assert len(plan_runs(experiment, "cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
-    assert {c.row.group for c in plan_runs(load_experiment("sensitivity"), "cpu", (0,), only=["margin"])} == {
-        "margin"
-    }
+    assert len(experiment.cells("cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
+    rows = {cell.row for cell in load_experiment("sensitivity").cells("cpu", (0,), only=["margin"])}
+    assert rows == {f"margin = {value}" for value in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)}
     with pytest.raises(UserError, match="did you mean 'seq-cifar10'"):
-        plan_runs(experiment, "cpu", only=["seq-cifr10"])
+        experiment.cells("cpu", only=["seq-cifr10"])
     with pytest.raises(UserError, match="has no method 'supcon'"):
-        plan_runs(experiment, "cpu", methods=["supcon"])
+        experiment.cells("cpu", methods=["supcon"])
     with pytest.raises(UserError, match="nothing of table-accuracy is left"):
-        plan_runs(experiment, "cpu", only=["seq-tinyimagenet"], methods=["gem"])
+        experiment.cells("cpu", only=["seq-tinyimagenet"], methods=["gem"])
 
 
 @pytest.mark.parametrize("stream", ["cub200", "seq-tinyimagenet"])
@@ -137,7 +136,7 @@ def test_stand_ins_keep_their_own_image_size(stream):
     experiment = load_experiment("ladder")
     row = next(row for row in experiment.rows if row.name == "co2l")
     sizes = {
-        scale: plan_one(experiment, row, stream, None, 0, scale).resolved.config.data.image_size
+        scale: experiment.cell(row, stream, None, 0, scale).spec.config.data.image_size
         for scale in ("cpu", "smoke")
     }
     assert sizes["cpu"] is not None

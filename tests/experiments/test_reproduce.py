@@ -2,7 +2,9 @@
 
 import csv
 import json
+import sys
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,45 +12,43 @@ import torch
 from gplasc._io.display import Quiet
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.paper import definition, run_experiment, views
-from gplasc.paper.definition import StandIn, load_experiment, plan_runs
-from gplasc.paper.reproduce import cells_of, identified, preview, reproduce
-from gplasc.paper.summary import scale_statement, summarize_runs
-from gplasc.paper.tables import Footnotes, cell_lines, cell_table, stream_tables
+from gplasc.paper import run_experiment
+from gplasc.paper.definition import load_experiment
+from gplasc.paper.reproduce import preview, reproduce
 from gplasc.results.group import Measure
 from gplasc.results.record import read_record
 from gplasc.runs.cost import Cost
 from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace
+from gplasc.streams.info import StandIn
+from gplasc.study import experiment as definition
+from gplasc.study import overlap
+from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.executors import Engine
+from gplasc.study.experiment import scale_statement
 from gplasc.study.forecast import forecast
+from gplasc.study.study import Study
+from gplasc.study.tables import Number, facts_table, result_tables
 
 CIL = Measure("final_accuracy", "class-IL", scenario="class_il")
 
 
-class Here:
-    """An executor that computes in this process, which is quicker for runs of a moment."""
+class Here(_ThisProcess):
+    """Computes in this process, which is quicker for runs of a moment."""
 
     def __init__(self, fail: str = "") -> None:
+        super().__init__(Quiet())
         self.fail = fail
         self.computed = 0
 
     def submit(self, cell, workspace, listener):
-        future = Future()
         self.computed += 1
-        if self.fail and cell.row == self.fail:
-            future.set_result(Outcome(cell, "failed", error="no luck"))
-        else:
-            result = execute(cell.spec, workspace, display=Quiet())
-            future.set_result(Outcome(cell, "done", result.record))
+        if not self.fail or cell.row != self.fail:
+            return super().submit(cell, workspace, listener)
+        future = Future()
+        future.set_result(Outcome(cell, "failed", error="no luck"))
         return future
-
-    def stop(self, *, now=False):
-        pass
-
-    def close(self):
-        pass
 
 
 @pytest.fixture
@@ -64,13 +64,20 @@ def small(monkeypatch):
     monkeypatch.setattr(
         definition, "_stand_ins", lambda: dict.fromkeys(["seq-cifar10", "seq-cifar100"], tiny)
     )
-    monkeypatch.setattr(views, "_DRAWS", 200)
+    monkeypatch.setattr(overlap, "_DRAWS", 200)
 
 
-def smoke(name, out, **more):
-    return reproduce(
-        name, scale="smoke", out=out, device="cpu", executor=more.pop("executor", Here()), **more
-    )
+def smoke_study(name, out, seeds=(), **narrow):
+    return Study(load_experiment(name).cells("smoke", seeds, **narrow), Workspace(out, device="cpu"))
+
+
+def smoke(name, out, seeds=(), executor=None, **narrow):
+    """Reproduce an experiment; return its study, files, and the lines of its table.csv by row and point."""
+    study = smoke_study(name, out, seeds, **narrow)
+    files = reproduce(load_experiment(name), study, executor or Here())
+    lines = rows_of(out / name / "table.csv")
+    by_point = {(line["row"], line["point"]): line for line in lines}
+    return SimpleNamespace(study=study, files=files, lines=lines, by_point=by_point)
 
 
 def rows_of(path):
@@ -85,7 +92,7 @@ def test_table_beside_the_paper(small, tmp_path, capsys):
     assert "[1] 70.59 here and in the main table, 69.9 in the buffer ablation" in text
     assert "gap" not in text, "synthetic images have no gap to the paper"
     rows = rows_of(tmp_path / "ablation-components" / "table.csv")
-    assert len(rows) == len(done.entries) == 4 * 2
+    assert len(rows) == 4 * 2
     assert {(r["scale"], r["reproduction"], r["gap"], r["seeds"]) for r in rows} == {
         ("smoke", "no", "", "0 1")
     }
@@ -113,20 +120,19 @@ def test_table_beside_the_paper(small, tmp_path, capsys):
 
 def test_a_failing_cell_leaves_a_gap_and_is_listed(small, tmp_path, capsys):
     done = smoke("ablation-components", tmp_path, executor=Here(fail="co2l"))
-    assert [outcome.cell.row for outcome in done.failed] == ["co2l"]
+    assert [outcome.cell.row for outcome in done.study.failures] == ["co2l"]
     captured = capsys.readouterr()
     assert "1 failed" in captured.out
     assert "gplasc: 1 failed: no luck\n  co2l on seq-cifar10 200, seed 0" in captured.err
-    entries = {(e.row, e.measure): e for e in done.entries}
-    assert entries["co2l", CIL].spread.count == 0
-    assert entries["co2l+gplasc", CIL].difference is None
-    assert entries["co2l+gplasc", CIL].spread.count == 1
+    lines = {line["row"]: line for line in done.lines if line["scenario"] == "class_il"}
+    assert (lines["co2l"]["mean"], lines["co2l"]["missing"]) == ("", "1")
+    assert (lines["co2l+gplasc"]["pairs"], lines["co2l+gplasc"]["seeds"]) == ("", "0")
 
 
 def test_nothing_succeeded(small, tmp_path, capsys):
     done = smoke("time", tmp_path, only=["co2l"], executor=Here(fail="co2l"))
-    assert len(done.failed) == 1
-    assert all(entry.spread.count == 0 for entry in done.entries)
+    assert len(done.study.failures) == 1
+    assert {line["mean"] for line in done.lines} == {""}
 
 
 @pytest.mark.parametrize(
@@ -153,15 +159,15 @@ def test_figures(name, only, figure, small, tmp_path):
 
 def test_overlap(small, tmp_path, capsys):
     done = smoke("overlap", tmp_path, only=["supcon", "co2l"])
-    points = {(e.row, e.measure.point): e for e in done.entries}
-    assert str(points["supcon", "4-3"].published) == "0.481"
+    points = {place: float(line["mean"]) for place, line in done.by_point.items()}
+    assert done.by_point["supcon", "4-3"]["paper_mean"] == "0.481"
     content = json.loads((tmp_path / "overlap" / "overlap.json").read_text())
     assert "SYNTHETIC" in content["scale"]
     supcon = next(run for run in content["runs"] if run["row"] == "supcon")
-    assert points["supcon", "4-3"].spread.mean == pytest.approx(supcon["overlap"][3][2])
+    assert points["supcon", "4-3"] == pytest.approx(supcon["overlap"][3][2])
     pairs = [supcon["overlap"][i][j] for i in range(5) for j in range(i)]
-    assert points["supcon", "mean"].spread.mean == pytest.approx(sum(pairs) / 10)
-    assert points["supcon", "largest"].spread.mean == pytest.approx(max(pairs))
+    assert points["supcon", "mean"] == pytest.approx(sum(pairs) / 10)
+    assert points["supcon", "largest"] == pytest.approx(max(pairs))
     assert 0 < supcon["error"][1][0] < 0.1
     assert "standard error of the Monte-Carlo integral" in capsys.readouterr().out
     assert (tmp_path / "overlap" / "overlap.png").exists()
@@ -178,31 +184,27 @@ def test_tsne(small, tmp_path):
 
 def test_time_and_its_overhead(small, tmp_path):
     done = smoke("time", tmp_path, methods=["co2l"])
-    found = {(e.row, e.measure.point): e for e in done.entries}
-    one = found["co2l+gplasc", "1"]
-    assert one.published_overhead == pytest.approx(13.3, abs=0.05)
-    assert one.overhead == pytest.approx(100 * (one.spread.mean / found["co2l", "1"].spread.mean - 1))
-    assert one.gap is None, "seconds of different machines"
-    record = json.loads((tmp_path / one.runs[0] / "record.json").read_text())
-    assert one.spread.mean == pytest.approx(
-        sum(v for k, v in record["timings"][0].items() if k != "evaluation")
-    )
-    assert found["co2l", "all"].spread.mean == pytest.approx(
-        sum(found["co2l", str(task)].spread.mean for task in range(1, 6))
-    )
+    means = {place: float(line["mean"]) for place, line in done.by_point.items()}
+    one = done.by_point["co2l+gplasc", "1"]
+    assert "paper +13.3 % time" in (tmp_path / "time" / "table.md").read_text()
+    overhead = 100 * (means["co2l+gplasc", "1"] / means["co2l", "1"] - 1)
+    assert float(one["overhead_percent"]) == pytest.approx(overhead)
+    assert one["gap"] == "", "seconds of different machines"
+    record = json.loads((tmp_path / one["runs"] / "record.json").read_text())
+    seconds = sum(value for phase, value in record["timings"][0].items() if phase != "evaluation")
+    assert means["co2l+gplasc", "1"] == pytest.approx(seconds)
+    assert means["co2l", "all"] == pytest.approx(sum(means["co2l", str(task)] for task in range(1, 6)))
 
 
 # ---- tables from known numbers -------------------------------------------------------------------------------------
 
 
-def entries_at(scale, numbers):
-    """Entries of the component ablation with given accuracies by row and seed."""
-    experiment = load_experiment("ablation-components")
-    cells = plan_runs(experiment, scale, (0, 1, 2))
-    values = {
-        cell.run_id: {CIL: numbers[cell.row.name][cell.seed]} for cell in cells if cell.row.name in numbers
-    }
-    return experiment, cells, summarize_runs(experiment, cells, values)
+def study_at(scale, numbers):
+    """Return the component ablation with given accuracies by row and seed."""
+    study = Study(load_experiment("ablation-components").cells(scale, (0, 1, 2)))
+    measured = [cell for cell in study.cells if cell.row in numbers]
+    study.numbers = {cell.run_id: {CIL: numbers[cell.row][cell.seed]} for cell in measured}
+    return study
 
 
 NUMBERS = {"co2l": [60.0, 62.0, 64.0], "co2l+gplasc": [65.0, 66.0, 70.0]}
@@ -212,17 +214,21 @@ NUMBERS = {"co2l": [60.0, 62.0, 64.0], "co2l+gplasc": [65.0, 66.0, 70.0]}
     ("scale", "gap", "reproduction"), [("paper", -3.59, True), ("cpu", -3.59, False), ("smoke", None, False)]
 )
 def test_every_cell_is_complete(scale, gap, reproduction):
-    experiment, cells, entries = entries_at(scale, NUMBERS)
-    cell = next(e for e in entries if e.row == "co2l+gplasc")
-    assert (cell.spread.mean, cell.spread.count) == (67.0, 3)
-    assert cell.spread.std == pytest.approx(7.0**0.5)
-    assert cell.difference.mean == pytest.approx(5.0)
+    study = study_at(scale, NUMBERS)
+    caption = load_experiment("ablation-components").model_copy(
+        update={"statement": scale_statement(study.cells)}
+    )
+    groups = study.groups()
+    number = Number(caption, groups, next(g for g in groups if g.labels["row"] == "co2l+gplasc"), CIL)
+    assert (number.spread.mean, number.spread.count) == (67.0, 3)
+    assert number.spread.std == pytest.approx(7.0**0.5)
+    assert number.difference.mean == pytest.approx(5.0)
     # Differences 5, 4 and 6: std 1, and t(0.975, 2) = 4.3027.
-    assert cell.difference.high == pytest.approx(5 + 4.3027 / 3**0.5, abs=1e-3)
-    assert cell.published.mean == 70.59
-    assert cell.gap == (None if gap is None else pytest.approx(gap))
-    assert cell.is_reproduction is reproduction
-    lines = cell_lines(cell, Footnotes())
+    assert number.difference.high == pytest.approx(5 + 4.3027 / 3**0.5, abs=1e-3)
+    assert number.published.mean == 70.59
+    assert number.gap == (None if gap is None else pytest.approx(gap))
+    assert number.is_reproduction is reproduction
+    lines = number.lines({})
     assert lines[0] == "67.00 ± 2.65 (n=3)"
     assert lines[1] == "+5.00 [+2.52, +7.48] to co2l (n=3)"
     assert lines[2] == "paper 70.59 [1]"
@@ -234,26 +240,45 @@ def test_every_cell_is_complete(scale, gap, reproduction):
             "smoke": [],
         }[scale]
     )
-    (table,) = stream_tables(experiment, entries, scale_statement(scale, cells))
+    (table,) = result_tables(caption, groups, [CIL])
     text = table.to_markdown()
     assert ("NOT a reproduction" in text) == (scale == "cpu")
     assert ("not a reproduction" in text) == (scale == "cpu")
     assert "2.65" in text
-    missing = next(
-        row for row in rows_of_text(cell_table(experiment, entries).to_csv()) if row["row"] == "r2scl only"
-    )
+    facts = csv.DictReader(facts_table(caption, groups, [CIL]).to_csv().splitlines())
+    missing = next(row for row in facts if row["row"] == "r2scl only")
     assert (missing["mean"], missing["missing"], missing["paper_mean"]) == ("", "3", "67.31")
 
 
-def rows_of_text(text):
-    return list(csv.DictReader(text.splitlines()))
+def test_a_study_in_tables_of_its_own():
+    study = study_at("paper", NUMBERS)
+    table = study.pivot(["row"], "stream", CIL)
+    assert [column.name for column in table.columns] == ["row", "seq-cifar10"]
+    assert [row for row in table.rows if row[1]] == [
+        ["co2l", "62.00 ± 2.00 (n=3)"],
+        ["co2l+gplasc", "67.00 ± 2.65 (n=3)"],
+    ]
+
+
+def test_a_study_as_a_frame_of_pandas(monkeypatch):
+    study = study_at("paper", NUMBERS)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match="pandas is not installed"):
+        study.to_frame()
+    monkeypatch.setitem(
+        sys.modules, "pandas", SimpleNamespace(DataFrame=lambda rows, columns: (rows, columns))
+    )
+    rows, columns = study.to_frame()
+    assert columns == ["row", "stream", "buffer", "seed", "run_id", "final_accuracy_class_il", "error"]
+    cell = study.cells[1]
+    assert rows[1] == ["co2l", "seq-cifar10", 200, 1, cell.run_id, 62.0, None], "labels keep their types"
 
 
 # ---- dry run -------------------------------------------------------------------------------------------------------
 
 
 def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypatch):
-    cells = plan_runs(load_experiment("ablation-components"), "smoke", (0,), only=["co2l"])
+    study = smoke_study("ablation-components", tmp_path, (0,), only=["co2l"])
     used = []
 
     def measured(resolved, **more):
@@ -262,24 +287,24 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
 
     monkeypatch.setattr("gplasc.study.forecast.measure_cost", measured)
     before = torch.get_num_threads()
-    forecast(cells_of(identified(cells, None)), Workspace(tmp_path, device="cpu"), threads=before + 1)
-    engine = Engine(workers=1, threads=before + 2)
-    preview("ablation-components", scale="smoke", out=tmp_path, only=["co2l"], device="cpu", engine=engine)
+    forecast(study.cells, study.workspace, threads=before + 1)
+    study.forecast(Engine(workers=1, threads=before + 2).processes("smoke"))
     assert used == [before + 1, before + 2]
     assert torch.get_num_threads() == before
 
 
 def test_dry_run_counts_and_estimates(small, tmp_path):
-    runs = plan_runs(load_experiment("ablation-components"), "smoke", (0, 1), only=["co2l", "co2l+gplasc"])
-    cells, workspace = cells_of(identified(runs, None)), Workspace(tmp_path, device="cpu")
+    study = smoke_study("ablation-components", tmp_path, (0, 1), only=["co2l", "co2l+gplasc"])
+    cells, workspace = study.cells, study.workspace
     found = forecast(cells, workspace)
     assert (found.total, found.complete, found.cut_off) == (4, 0, 0)
     assert found.seconds > 0
     assert found.sources == {"from a few measured steps": 4}
     assert not list(tmp_path.iterdir()), "nothing is written"
     record = execute(cells[0].spec, workspace, display=Quiet()).record
-    (tmp_path / cells[2].run_id).mkdir()
-    (tmp_path / cells[2].run_id / "checkpoint-000000001.pt").touch()
+    folder = tmp_path / cells[2].run_id
+    folder.mkdir()
+    (folder / "checkpoint-000000001.pt").touch()
     found = forecast(cells, workspace)
     assert (found.total, found.complete, found.cut_off, found.remaining) == (4, 1, 1, 3)
     assert found.sources["as long as complete runs of the same kind"] == 1
@@ -287,14 +312,8 @@ def test_dry_run_counts_and_estimates(small, tmp_path):
     assert only_same.seconds == pytest.approx(record["seconds"])
     none = forecast(cells, workspace, budget=0.0)
     assert "time for the other 2: unknown" in none.text(1)
-    text = preview(
-        "ablation-components",
-        scale="smoke",
-        out=tmp_path,
-        only=["co2l"],
-        engine=Engine(workers=2),
-        device="cpu",
-    )
+    one = smoke_study("ablation-components", tmp_path, only=["co2l"])
+    text = preview(load_experiment("ablation-components"), one, Engine(workers=2).processes("smoke"))
     assert "1 runs, 1 complete" in text
     assert "SYNTHETIC" in text
 
@@ -302,7 +321,8 @@ def test_dry_run_counts_and_estimates(small, tmp_path):
 def test_dry_run_without_data_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("GPLASC_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    text = preview("ablation-components", out=tmp_path, seeds=(0,), data_dir=tmp_path)
+    cells = load_experiment("ablation-components").cells("cpu", (0,))
+    text = Study(cells, Workspace(tmp_path, tmp_path)).forecast(Engine().processes("cpu"))
     assert text.count("could not be measured: seq-cifar10 was not found") == 1
     assert "time for the other 4: unknown" in text
 

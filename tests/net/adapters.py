@@ -12,12 +12,12 @@ import torch
 
 from gplasc.cli import main
 from gplasc.paper import grid_names
-from gplasc.paper.definition import load_experiment, plan_runs
-from gplasc.paper.fair.summary import read_summary
-from gplasc.paper.fair.tables import save_summary, summary_tables
+from gplasc.paper.definition import load_experiment
 from gplasc.runs.restore import restore
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_methods
+from gplasc.study.stored import read_results
+from gplasc.study.tables import comparison_tables, write_comparison
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -34,7 +34,7 @@ def methods() -> list[str]:
 
 def run_ids(experiment: str, scale: str) -> list[str]:
     """Return the id of every planned run of an experiment, in order, without a digest of the data."""
-    return [run.run_id for run in plan_runs(load_experiment(experiment), scale)]
+    return [cell.run_id for cell in load_experiment(experiment).cells(scale)]
 
 
 def method_run_id(stream: str, title: str, scale: str) -> str:
@@ -71,12 +71,12 @@ def table_digests() -> dict[str, dict[str, str]]:
     found = {}
     with TemporaryDirectory() as folder:
         for path in sorted(RESULTS.glob("*.json")):
-            summary = read_summary(path)
-            written = save_summary(summary, Path(folder) / path.stem)
+            results = read_results(path)
+            written = write_comparison(results, Path(folder) / path.stem)
             texts = {
                 file.name: file.read_bytes() for file in written if file.suffix in (".md", ".tex", ".csv")
             }
-            gains = [table.to_markdown() for table in summary_tables(summary, ["gains"])]
+            gains = [table.to_markdown() for table in comparison_tables(results, ["gains"])]
             texts["gains.md"] = "\n".join(gains).encode()
             found[path.stem] = {n: hashlib.sha256(text).hexdigest() for n, text in sorted(texts.items())}
     return found

@@ -19,10 +19,11 @@ from gplasc._io.display import Lines, Live, Moment, Quiet
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
+from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute, unique
-from gplasc.study.grid import check_seeds, grid_points, parse_axes
+from gplasc.study.grid import check_seeds, grid_cells, parse_axes
 from gplasc.study.processes import Processes, default_workers
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
@@ -246,26 +247,21 @@ def test_axes_that_cannot_be_read(words, message):
 
 
 def test_a_grid_is_the_product_of_its_axes():
-    points = grid_points(
-        parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]),
-        (0, 4),
-        stream=STREAM,
-        method="co2l",
-        scale="smoke",
-    )
-    assert [p.label for p in points] == [
+    request = RunRequest(STREAM, "co2l", scale="smoke")
+    cells = grid_cells(parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]), (0, 4), request)
+    assert [cell.row for cell in cells[::2]] == [
         "plugins=none, buffer=5, train.lr=0.1",
         "plugins=none, buffer=6, train.lr=0.1",
         "plugins=gplasc, buffer=5, train.lr=0.1",
         "plugins=gplasc, buffer=6, train.lr=0.1",
     ]
-    assert len({r.config.run_id for p in points for r in p.seeds}) == 8
-    config = points[2].seeds[1].config
+    assert len({cell.run_id for cell in cells}) == 8
+    config = cells[5].spec.config
     assert (config.plugins, config.buffer, config.train.lr, config.seed) == (("gplasc",), 5, 0.1, 4)
     with pytest.raises(UserError, match="whole number"):
-        grid_points({"buffer": ["many"]}, (0,), stream=STREAM, method="co2l")
+        grid_cells({"buffer": ["many"]}, (0,), request)
     with pytest.raises(UserError, match="did you mean"):
-        grid_points({"margn": [1]}, (0,), stream=STREAM, method="co2l", plugins=("gplasc",))
+        grid_cells({"margn": [1]}, (0,), RunRequest(STREAM, "co2l", ("gplasc",)))
 
 
 def test_the_table_of_a_sweep(tmp_path, capsys):
@@ -306,9 +302,7 @@ def test_the_table_of_a_sweep(tmp_path, capsys):
 )
 def test_grids_that_make_no_sense(axes, seeds, message):
     with pytest.raises(UserError, match=message):
-        grid_points(
-            axes, seeds, **{"stream": STREAM, "method": "co2l", "plugins": ("gplasc",), "scale": "smoke"}
-        )
+        grid_cells(axes, seeds, RunRequest(STREAM, "co2l", ("gplasc",), scale="smoke"))
 
 
 def test_sound_seeds_pass():
@@ -375,9 +369,9 @@ def test_short_runs_share_a_process_but_nothing_else(tmp_path):
         f"        with pathlib.Path({str(tmp_path / 'drawn')!r}).open('a') as file:\n"
         "            print(os.getpid(), float(torch.rand(())), file=file)\n"
     )
-    settings = {"scale": "smoke", "settings": {"model.encoder": "small"}}
-    points = grid_points({}, (0, 1), stream=STREAM, method=str(drawing), buffer=9, **settings)
-    outcomes = compute([cell(spec) for spec in points[0].seeds], place(tmp_path / "runs"), Processes(1, 1))
+    request = RunRequest(STREAM, str(drawing), buffer=9, scale="smoke", settings={"model.encoder": "small"})
+    cells = [cell(one.spec) for one in grid_cells({}, (0, 1), request)]
+    outcomes = compute(cells, place(tmp_path / "runs"), Processes(1, 1))
     assert {result.state for result in outcomes.values()} == {"done"}
     lines = [line.split() for line in (tmp_path / "drawn").read_text().splitlines()]
     assert len(lines) == 6

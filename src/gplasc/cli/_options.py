@@ -13,6 +13,7 @@ from gplasc.study.executors import Engine
 
 if TYPE_CHECKING:
     from gplasc.runs.spec import RunSpec
+    from gplasc.runs.workspace import Workspace
 
 Scale = Literal["paper", "cpu", "smoke"]
 Names = Annotated[tuple[str, ...], Parameter(allow_repeating=True, consume_multiple=False)]
@@ -100,6 +101,12 @@ class Place:
     quiet: bool = False
     """No progress."""
 
+    def workspace(self, out: Path) -> Workspace:
+        """Return where runs in this folder are computed."""
+        from gplasc.runs.workspace import Workspace
+
+        return Workspace(out, self.data_dir, self.device)
+
 
 @Parameter(name="*", group="Computing")
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +166,6 @@ def set_threads(threads: int | None) -> None:
 
 
 def run_comparison(
-    experiment: str,
     rows: dict[str, Any],
     comparison: ComparisonOptions,
     out: Path,
@@ -169,31 +175,35 @@ def run_comparison(
     """Compute a comparison and return the exit code.
 
     Args:
-        experiment: Name of the experiment whose rows are compared.
-        rows: What is compared: streams, methods, seeds, scale, trials.
+        rows: What is compared: streams, methods, seeds, scale, trials, and the experiment if it has a name.
         comparison: How it is compared.
         out: Folder of all runs.
         place: Where it is computed.
         computing: What computes the runs.
     """
     from gplasc._io.display import display
-    from gplasc.paper.fair.compare import compare_fairly, preview_fair
-    from gplasc.paper.fair.plan import Protocol
+    from gplasc.paper.definition import load_experiment
+    from gplasc.study.compare import compare_rows, methods_alone, preview_rows, print_comparison
+    from gplasc.study.plan import ComparePlan
+    from gplasc.study.stored import read_results
+    from gplasc.study.tables import write_comparison
 
-    shared = {name: value for name, value in asdict(comparison).items() if name in Protocol.model_fields}
-    protocol = Protocol(experiment=experiment, **(shared | rows))
-    engine = computing
+    shared = {name: value for name, value in asdict(comparison).items() if name in ComparePlan.model_fields}
+    plan = ComparePlan(**(shared | rows))
+    experiment = load_experiment(plan.experiment) if plan.experiment else methods_alone(plan)
+    processes, workspace, summary = computing.processes(plan.scale), place.workspace(out), comparison.summary
     if computing.dry_run:
-        print(preview_fair(protocol, out=out, data_dir=place.data_dir, device=place.device, engine=engine))
+        print(preview_rows(plan, experiment, workspace, processes))
         return 0
-    done = compare_fairly(
-        protocol,
-        out=out,
-        data_dir=place.data_dir,
-        device=place.device,
-        engine=engine,
+    study, results = compare_rows(
+        plan,
+        experiment,
+        workspace,
+        lambda: computing.open(plan.scale),
+        earlier=read_results(summary) if summary is not None and summary.exists() else None,
         overlap=comparison.overlap,
-        summary_file=comparison.summary,
         display=display(place.quiet),
     )
-    return 1 if done.failed else 0
+    files = write_comparison(results, out / plan.folder)
+    files += [] if summary is None else [results.write(summary)]
+    return print_comparison(study, results, files)

@@ -54,4 +54,4 @@ def compare_command(
         "scale": scale,
         "temperatures": (),
     }
-    return run_comparison("ladder", rows, comparison, out, place, computing)
+    return run_comparison(rows, comparison, out, place, computing)

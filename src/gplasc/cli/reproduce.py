@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from cyclopts import Parameter
 
@@ -89,17 +88,21 @@ def reproduce_command(
             raise UserError(f"{name} is one computation; it takes one seed, and no --only or --methods")
         run_experiment(name, out / name, seed=part.seeds[0] if part.seeds else 0)
         return 0
-    selected: dict[str, Any] = {"scale": part.scale, "only": part.only, "methods": part.methods}
     if fair:
-        seeds = {"seeds": part.seeds} if part.seeds else {}
-        rows = asdict(own) | selected | seeds
-        return run_comparison(name, rows, comparison, out, place, computing)
+        rows = {"experiment": name, **asdict(own)} | {n: value for n, value in asdict(part).items() if value}
+        return run_comparison(rows, comparison, out, place, computing)
     from gplasc._io.display import display
+    from gplasc.paper.definition import load_experiment
     from gplasc.paper.reproduce import preview, reproduce
+    from gplasc.study.study import Study
 
-    selected |= {"seeds": part.seeds, "out": out, "data_dir": place.data_dir, "device": place.device}
-    selected["engine"] = computing
+    experiment = load_experiment(name)
+    processes = computing.processes(part.scale, single=experiment.single)
+    cells = experiment.cells(part.scale, part.seeds, only=part.only, methods=part.methods)
+    study = Study(cells, place.workspace(out))
     if computing.dry_run:
-        print(preview(name, **selected))
+        print(preview(experiment, study, processes))
         return 0
-    return 1 if reproduce(name, **selected, display=display(place.quiet)).failed else 0
+    executor = computing.open(part.scale, single=experiment.single)
+    reproduce(experiment, study, executor, display(place.quiet))
+    return 1 if study.failures else 0

@@ -32,6 +32,7 @@ def sweep_command(
         out: Folder of all runs; tables go into a folder of it.
     """
     from gplasc._io.display import display
+    from gplasc.runs.spec import RunRequest
     from gplasc.settings.parse import parse_assignments
     from gplasc.study.sweep import run_sweep
 
@@ -39,12 +40,10 @@ def sweep_command(
     return run_sweep(
         grid,
         seeds,
-        options.arguments(),
+        RunRequest(**options.arguments()),
+        place.workspace(out),
+        computing,
         fixed={name for name, value in given.items() if value is not None},
-        out=out,
-        data_dir=place.data_dir,
-        device=place.device,
-        engine=computing,
         dry_run=computing.dry_run,
         display=display(place.quiet),
     )

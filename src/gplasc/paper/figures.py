@@ -8,50 +8,67 @@ from typing import Any
 
 from torch import Tensor
 
-from gplasc.paper.definition import Experiment
-from gplasc.paper.summary import Entry
 from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.report.style import color, marker, paper_style, save_figure
+from gplasc.results.group import Group, Measure
+from gplasc.study.experiment import Experiment
 
-Draw = Callable[[Experiment, Sequence[Entry], str, Path], list[Path]]
-"""Draws the entries with the statement of their scale into a folder and returns the files."""
+Draw = Callable[[Experiment, Sequence[Group], Sequence[Measure], Path], list[Path]]
+"""Draws the measures of groups into a folder and returns the files."""
 
 
-def curves(experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path) -> list[Path]:
+def curves(
+    experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
+) -> list[Path]:
     """Draw accuracy over each setting that varies: a row of charts a setting, a column a stream and scenario.
 
     Points are means, bars one standard deviation over seeds; the dashed line is the base without the plug-in.
     """
+    rows = {row.name: row for row in experiment.rows}
+    columns = [(s, m) for s in dict.fromkeys(group.labels["stream"] for group in groups) for m in measures]
+    varying = dict.fromkeys(row.group for g in groups if (row := rows[g.labels["row"]]).group)
     charts = []
-    columns = list(dict.fromkeys((e.stream, e.measure) for e in entries))
-    for number, group in enumerate(dict.fromkeys(e.group for e in entries if e.group)):
-        for column in columns:
-            inside = [e for e in entries if (e.stream, e.measure) == column and e.spread.count]
-            varied = [e for e in inside if e.group == group]
-            bases = {e.base for e in varied if e.base}
-            series = Series.of(group, [str(e.value) for e in varied], [e.spread for e in varied], number)
-            guides = tuple(Guide(e.spread.mean, e.row) for e in inside if e.row in bases)
-            title = f"{column[0]}, {column[1].label}"
+    for number, name in enumerate(varying):
+        for stream, measure in columns:
+            present = [g for g in groups if g.labels["stream"] == stream and g.by_seed(measure)]
+            varied = [(rows[g.labels["row"]], g) for g in present if rows[g.labels["row"]].group == name]
+            bases = {row.base for row, _ in varied}
+            places, spreads = [str(row.value) for row, _ in varied], [g.spread(measure) for _, g in varied]
+            guides = [g for g in present if g.labels["row"] in bases]
             charts.append(
-                Chart(title, group, "accuracy, percent", (series,), "", guides=guides, zero_based=True)
+                Chart(
+                    f"{stream}, {measure.label}",
+                    str(name),
+                    "accuracy, percent",
+                    (Series.of(str(name), places, spreads, number),),
+                    "",
+                    guides=tuple(Guide(g.spread(measure).mean, g.labels["row"]) for g in guides),
+                    zero_based=True,
+                )
             )
-    if not charts:
-        return []
-    stem = folder / experiment.name
-    return write_charts(charts, stem, (".png", ".svg"), columns=len(columns), note=statement)
+    return _write(charts, experiment, folder, columns=len(columns))
 
 
-def bars(experiment: Experiment, entries: Sequence[Entry], statement: str, folder: Path) -> list[Path]:
+def bars(
+    experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
+) -> list[Path]:
     """Draw the mean of each row with one standard deviation over seeds; a chart for each stream and scenario."""
     charts = []
-    for stream, measure in dict.fromkeys((e.stream, e.measure) for e in entries if e.spread.count):
-        inside = [e for e in entries if (e.stream, e.measure) == (stream, measure) and e.spread.count]
-        series = Series.of(measure.label, [e.row for e in inside], [e.spread for e in inside])
-        charts.append(Chart(f"{stream}, {measure.label}", "", "accuracy, percent", (series,), "", "interval"))
+    for stream in dict.fromkeys(group.labels["stream"] for group in groups):
+        for measure in measures:
+            present = [g for g in groups if g.labels["stream"] == stream and g.by_seed(measure)]
+            rows, spreads = [g.labels["row"] for g in present], [g.spread(measure) for g in present]
+            series = Series.of(measure.label, rows, spreads)
+            title = f"{stream}, {measure.label}"
+            charts += [Chart(title, "", "accuracy, percent", (series,), "", "interval")] if present else []
+    return _write(charts, experiment, folder, columns=len(charts))
+
+
+def _write(charts: list[Chart], experiment: Experiment, folder: Path, *, columns: int) -> list[Path]:
     if not charts:
         return []
     stem = folder / experiment.name
-    return write_charts(charts, stem, (".png", ".svg"), columns=len(charts), note=statement)
+    return write_charts(charts, stem, (".png", ".svg"), columns=columns, note=experiment.statement)
 
 
 def heat_maps(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from gplasc.evaluation.metrics import SCENARIOS
@@ -32,23 +31,29 @@ class Measure:
         """Decimals to show."""
         return _DIGITS.get(self.metric, 2)
 
-    def of(self, record: Record) -> float:
-        """Return the metric of a record, in the measure's scenario."""
-        return record.metric(self.metric, self.scenario or "class_il")
 
-
-def accuracy_measures(metrics: Iterable[str], scenarios: Iterable[str] = SCENARIOS) -> list[Measure]:
-    """Return each metric in each scenario; the label of the final accuracy is the scenario alone.
+def accuracy_measures(metrics: Iterable[str], scenarios: Collection[str] = tuple(SCENARIOS)) -> list[Measure]:
+    """Return each metric in each scenario; the label of the first metric is the scenario alone.
 
     >>> [measure.label for measure in accuracy_measures(["final_accuracy", "forgetting"], ["class_il"])]
     ['class-IL', 'class-IL forgetting']
     """
-    scenarios = list(scenarios)
     return [
-        Measure(name, SCENARIOS[s] + ("" if name == "final_accuracy" else f" {name.replace('_', ' ')}"), s)
-        for name in metrics
-        for s in scenarios
+        Measure(name, SCENARIOS[scenario] + (f" {name.replace('_', ' ')}" if number else ""), scenario)
+        for number, name in enumerate(metrics)
+        for scenario in scenarios
     ]
+
+
+def measured(record: Record) -> dict[Measure, float]:
+    """Return every metric of a run that is finite, and its seconds."""
+    numbers = {
+        Measure(name, scenario=scenario): value
+        for scenario, metrics in record.metrics.items()
+        for name, value in metrics.items()
+        if math.isfinite(value)
+    }
+    return numbers | {Measure("seconds"): record.seconds}
 
 
 @dataclass(frozen=True)
@@ -58,31 +63,42 @@ class Group:
     Args:
         labels: The place of the group in a table: stream, buffer, row, ...
         values: The numbers of each measure by seed; a seed without the number is left out.
-        records: The records of the runs where they are at hand, in the order of their seeds.
-        missing: Number of seeds whose run failed.
+        runs: The id of the run of each seed, also where it failed and has no numbers.
+        settings: Every setting but the seed, under its dotted name.
         bases: Names of the rows that the group is compared with.
+        records: The records of the runs where they are at hand, in the order of their seeds.
     """
 
     labels: Mapping[str, Any]
     values: Mapping[Measure, Mapping[int, float]]
-    records: tuple[Record, ...] = ()
-    missing: int = 0
+    runs: Mapping[int, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     bases: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
 
     @classmethod
     def of(cls, records: Iterable[Record], labels: Mapping[str, Any] | None = None) -> Group:
-        """Build a group of records, with all their metrics that are finite."""
+        """Build a group of records, with all that was measured."""
         ordered = tuple(sorted(records, key=lambda record: (record.seed, record.run_id)))
-        values: dict[Measure, dict[int, float]] = {}
-        for record in ordered:
-            for scenario, metrics in record.metrics.items():
-                for name, value in metrics.items():
-                    by_seed = values.setdefault(Measure(name, scenario=scenario), {})
-                    if math.isfinite(value):
-                        by_seed[record.seed] = value
-                    else:
-                        by_seed.pop(record.seed, None)
-        return cls(labels or {}, values, ordered)
+        numbers = {record.seed: measured(record) for record in ordered}
+        settings = {name: value for name, value in ordered[0].flat.items() if name != "seed"}
+        runs = {record.seed: record.run_id for record in ordered}
+        return cls(labels or {}, by_measure(numbers), runs, settings, records=ordered)
+
+    @property
+    def missing(self) -> int:
+        """Number of seeds without any number, because their run failed."""
+        return len(self.runs.keys() - set().union(*self.values.values()))
+
+    @property
+    def first(self) -> Record:
+        """First record of the group."""
+        return self.records[0]
+
+    def base_among(self, groups: Iterable[Group]) -> Group | None:
+        """Return the group that this one is compared with: the row of its base with the same other labels."""
+        wanted = [{**self.labels, "row": name} for name in self.bases[:1]]
+        return next((group for group in groups if group.labels in wanted), None)
 
     def by_seed(self, measure: Measure) -> Mapping[int, float]:
         """Return the numbers of a measure by seed; empty if nothing was measured."""
@@ -103,16 +119,6 @@ class Group:
         total = sum(theirs[seed] for seed in both)
         return sum(ours[seed] for seed in both) / total if total else None
 
-    @property
-    def first(self) -> Record:
-        """First record of the group."""
-        return self.records[0]
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """Every setting but the seed, under its dotted name."""
-        return {name: value for name, value in self.first.flat.items() if name != "seed"}
-
     def matrix(self, scenario: str) -> list[list[float | None]]:
         """Return the accuracy matrix averaged over the records; None where no record has a value."""
         return mean_matrix([record.matrix[scenario] for record in self.records])
@@ -121,6 +127,15 @@ class Group:
         """Return the value `name` of each record's geometry after task number `after`, counted from 0."""
         rows = [record["geometry"][after] for record in self.records if len(record.geometry) > after]
         return [row[name] for row in rows if row.get(name) is not None]
+
+
+def by_measure(numbers: Mapping[int, Mapping[Measure, float]]) -> dict[Measure, dict[int, float]]:
+    """Turn the numbers of each seed into the values of each measure by seed."""
+    values: dict[Measure, dict[int, float]] = {}
+    for seed, own in numbers.items():
+        for measure, value in own.items():
+            values.setdefault(measure, {})[seed] = value
+    return values
 
 
 def finite(values: Iterable[Any]) -> list[float]:

@@ -1,36 +1,18 @@
-"""The axes of a sweep, such as `margin=0,0.1 train.lr=0.1,0.5`, and the points of their product."""
+"""The axes of a sweep, such as `margin=0,0.1 train.lr=0.1,0.5`, and the cells of their product."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from gplasc.errors import UserError
-from gplasc.runs.spec import RunRequest, RunSpec
+from gplasc.runs.spec import RunRequest
 from gplasc.settings.parse import parse_value
-from gplasc.settings.types import Scale
+from gplasc.study.cell import Cell
 
 _NAMED = ("stream", "method", "plugins", "buffer")
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point of a sweep: its value on every axis, and the complete settings of each seed."""
-
-    values: Mapping[str, Any]
-    seeds: tuple[RunSpec, ...]
-
-    @property
-    def texts(self) -> list[str]:
-        """The values for people, in the order of the axes."""
-        return [("+".join(v) or "none") if isinstance(v, tuple) else str(v) for v in self.values.values()]
-
-    @property
-    def label(self) -> str:
-        """The point in words."""
-        return ", ".join(map("=".join, zip(self.values, self.texts, strict=True))) or "as given"
 
 
 def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
@@ -70,60 +52,50 @@ def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
     return axes
 
 
-def grid_points(
-    axes: Mapping[str, Sequence[Any]],
-    seeds: Sequence[int],
-    *,
-    stream: str,
-    method: str,
-    plugins: tuple[str, ...] = (),
-    buffer: int | None = None,
-    scale: Scale = "cpu",
-    settings: Mapping[str, Any] | None = None,
-) -> list[Point]:
-    """Return every point of the product of the axes.
+def grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request: RunRequest) -> list[Cell]:
+    """Return the runs of the product of the axes, each with a label for each axis.
 
     Args:
         axes: Values of every axis: a setting, or stream, method, plugins or buffer.
-        seeds: Seeds of every point.
-        stream: Stream of all points, unless it is an axis; so are method, plugins and buffer.
-        method: See stream.
-        plugins: See stream.
-        buffer: See stream.
-        scale: Scale of all points.
-        settings: Further settings of all points.
+        seeds: Seeds of every point of the grid.
+        request: What all runs have in common.
 
     Returns:
-        The points, the last axis varying fastest.
+        The cells, the seed varying fastest and then the last axis.
 
     Raises:
         UserError: If a name or a value is not allowed, or two points are the same run.
     """
     check_seeds(seeds)
-    points: list[Point] = []
+    cells: list[Cell] = []
     taken: dict[str, str] = {}
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
-        base: dict[str, Any] = {"stream": stream, "method": method, "plugins": plugins, "buffer": buffer}
-        base |= {name: value for name, value in values.items() if name in _NAMED}
+        named = {name: value for name, value in values.items() if name in _NAMED}
         for name in ("stream", "method"):
-            if not isinstance(base[name], str):
-                raise UserError(f"{name} was given as {base[name]!r}; it must be a name")
-        if not isinstance(base["buffer"], int | None) or isinstance(base["buffer"], bool):
-            raise UserError(f"buffer was given as {base['buffer']!r}; it must be a whole number")
-        given = dict(settings or {}) | {n: v for n, v in values.items() if n not in _NAMED}
-        point = Point(
-            values,
-            tuple(RunRequest(**base, seed=seed, scale=scale, settings=given).resolve() for seed in seeds),
-        )
-        run_id = point.seeds[0].config.run_id
-        if run_id in taken:
+            if not isinstance(named.get(name, ""), str):
+                raise UserError(f"{name} was given as {named[name]!r}; it must be a name")
+        buffer = named.get("buffer")
+        if not isinstance(buffer, int | None) or isinstance(buffer, bool):
+            raise UserError(f"buffer was given as {buffer!r}; it must be a whole number")
+        settings = {**request.settings, **{n: v for n, v in values.items() if n not in _NAMED}}
+        labels = {name: _label(value) for name, value in values.items()}
+        point = [
+            Cell(labels, replace(request, **named, seed=seed, settings=settings).resolve()) for seed in seeds
+        ]
+        if point[0].run_id in taken:
             raise UserError(
-                f"two points of the grid are the same run: {taken[run_id]} and {point.label}; leave one out"
+                f"two points of the grid are the same run: {taken[point[0].run_id]} and {point[0].row}; leave one out"
             )
-        taken[run_id] = point.label
-        points.append(point)
-    return points
+        taken[point[0].run_id] = point[0].row
+        cells += point
+    return cells
+
+
+def _label(value: Any) -> str | int | float:
+    if isinstance(value, tuple):
+        return "+".join(value) or "none"
+    return value if isinstance(value, int | float) else str(value)
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

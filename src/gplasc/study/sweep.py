@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from gplasc._io.display import Display
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.results.statistics import spread
-from gplasc.runs.spec import identify_all
+from gplasc.results.group import Measure
+from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
-from gplasc.study.cell import Cell, Outcome
-from gplasc.study.compute import compute, print_failures
+from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
-from gplasc.study.forecast import forecast
-from gplasc.study.grid import Point, grid_points, parse_axes
+from gplasc.study.grid import grid_cells, parse_axes
+from gplasc.study.study import Study
 
-_MEASURES = [(metric, scenario) for metric in ("final_accuracy", "forgetting") for scenario in SCENARIOS]
+_MEASURES = [
+    Measure(metric, f"{metric.replace('_', ' ')}, {name}", scenario)
+    for metric in ("final_accuracy", "forgetting")
+    for scenario, name in SCENARIOS.items()
+]
 
 
 def run_sweep(
     words: Sequence[str],
     seeds: Sequence[int],
-    arguments: Mapping[str, Any],
+    request: RunRequest,
+    workspace: Workspace,
+    engine: Engine,
     *,
     fixed: Collection[str] = (),
-    out: Path,
-    data_dir: Path | None = None,
-    device: str | None = None,
-    engine: Engine | None = None,
     dry_run: bool = False,
     display: Display | None = None,
 ) -> int:
@@ -42,13 +40,11 @@ def run_sweep(
 
     Args:
         words: Axes, see `parse_axes`.
-        seeds: Seeds of every point; default: that of the arguments.
-        arguments: What `gplasc.runs.spec.RunRequest` is called with where the axes say nothing.
+        seeds: Seeds of every point; default: that of the request.
+        request: What all runs have in common.
+        workspace: Where the runs are.
+        engine: What computes the runs.
         fixed: Names that were given for all points, so that they cannot be axes as well.
-        out: Folder of all runs.
-        data_dir: Where data sets are.
-        device: Where to compute.
-        engine: What computes the runs; default: processes of this machine.
         dry_run: Only print how long it would take.
         display: Shows the progress.
 
@@ -59,76 +55,36 @@ def run_sweep(
         UserError: If something that was given is not allowed.
         Interrupted: If a signal asked to stop.
     """
-    engine = engine or Engine()
-    processes = engine.processes(arguments["scale"])
+    processes = engine.processes(request.scale)
     axes = parse_axes(words)
     twice = [name for name in (*axes, *(["seed"] if seeds else [])) if name in fixed]
     if twice:
         raise UserError(f"'{twice[0]}' is given for all points and as an axis of the grid; leave one out")
-    given = dict(arguments)
-    own_seed = given.pop("seed")
-    points = [
-        replace(point, seeds=tuple(identify_all(point.seeds, data_dir=data_dir)))
-        for point in grid_points(axes, seeds or (own_seed,), **given)
-    ]
-    workspace = Workspace(out, data_dir, device)
-    cells = [
-        Cell(dict(zip(point.values, point.texts, strict=True)), resolved)
-        for point in points
-        for resolved in point.seeds
-    ]
+    study = Study(grid_cells(axes, seeds or (request.seed,), request), workspace)
     if dry_run:
-        print(forecast(cells, workspace, threads=processes.threads).text(processes.workers))
+        print(study.forecast(processes))
         return 0
-    results = compute(cells, workspace, engine.open(arguments["scale"]), display)
-    _summary(points, axes, results).print()
-    name = hashlib.sha256(" ".join(sorted(results)).encode()).hexdigest()[:8]
-    path = write_atomic(out / f"sweep-{name}" / "table.csv", _runs(points, axes, results).to_csv())
-    print(f"written: {path}")
-    failed = [result for result in results.values() if result.state == "failed"]
-    print_failures(failed)
-    return 1 if failed else 0
+    study.compute(engine.open(request.scale), display)
+    _summary(study, axes, request.scale).print()
+    name = hashlib.sha256(" ".join(sorted(study.outcomes)).encode()).hexdigest()[:8]
+    lines = study.runs_table([*_MEASURES, Measure("seconds")])
+    print(f"written: {write_atomic(workspace.out / f'sweep-{name}' / 'table.csv', lines.to_csv())}")
+    print_failures(study.failures)
+    return 1 if study.failures else 0
 
 
-def _summary(points: Sequence[Point], axes: Collection[str], results: Mapping[str, Outcome]) -> Table:
+def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     """Return a row for every point, with mean and standard deviation over its seeds."""
-    rows: list[list[str]] = []
-    accuracies: list[float] = []
-    for point in points:
-        records = [results[resolved.config.run_id].record for resolved in point.seeds]
-        found = [spread([float(r["metrics"][s][m]) for r in records if r is not None]) for m, s in _MEASURES]
-        accuracies.append(found[0].mean if found[0].count else -1.0)
-        rows.append([*(point.texts or ["as given"]), *(str(one) if one.count else "failed" for one in found)])
-    best = max(accuracies)
-    return Table(
-        f"scale {points[0].seeds[0].config.scale}, percent; mean ± std over seeds",
-        [
-            *(Column(name, "left") for name in axes or [""]),
-            *(f"{m.replace('_', ' ')}, {SCENARIOS[s]}" for m, s in _MEASURES),
-        ],
-        [
-            [Marked(text, "best") if accuracy == best >= 0 else text for text in row]
-            for row, accuracy in zip(rows, accuracies, strict=True)
-        ],
-    )
-
-
-def _runs(points: Sequence[Point], axes: Collection[str], results: Mapping[str, Outcome]) -> Table:
-    """Return a row for every run."""
+    groups = study.groups()
+    best = max((group.spread(_MEASURES[0]).mean for group in groups if group.values), default=None)
     rows = []
-    for point in points:
-        for resolved in point.seeds:
-            result = results[resolved.config.run_id]
-            record = result.record
-            rows.append(
-                [
-                    *point.texts,
-                    resolved.config.seed,
-                    result.cell.run_id,
-                    *(record["metrics"][s][m] if record else None for m, s in _MEASURES),
-                    record["seconds"] if record else None,
-                    result.error or None,
-                ]
-            )
-    measures = [f"{metric}_{scenario}" for metric, scenario in _MEASURES]
-    return Table("", [*axes, "seed", "run_id", *measures, "seconds", "error"], rows)
+    for group in groups:
+        spreads = [group.spread(measure) for measure in _MEASURES]
+        row = [*(str(value) for value in group.labels.values() or ["as given"])]
+        row += [str(spread) if spread.count else "failed" for spread in spreads]
+        rows.append([Marked(text, "best") if spreads[0].mean == best else text for text in row])
+    heads: list[Column | str] = [
+        *(Column(name, "left") for name in axes or [""]),
+        *(m.label for m in _MEASURES),
+    ]
+    return Table(f"scale {scale}, percent; mean ± std over seeds", heads, rows)

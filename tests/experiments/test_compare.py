@@ -1,4 +1,4 @@
-"""Fair comparisons: as many trials for each side, never on the test split, one choice for all seeds of a stream."""
+"""Comparisons: as many trials for each row, never on the test split, one choice for all seeds of a stream."""
 
 import csv
 import itertools
@@ -8,25 +8,29 @@ import runpy
 import shlex
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from scipy import stats
 
+import gplasc
 from gplasc._io.display import Quiet
 from gplasc.cli import main, parse
 from gplasc.errors import UserError
-from gplasc.paper.fair.compare import compare_fairly, preview_fair
-from gplasc.paper.fair.picture import gains_chart, write_gains
-from gplasc.paper.fair.plan import Protocol, plan_sides
-from gplasc.paper.fair.summary import TrialResult, choose, read_summary
-from gplasc.paper.fair.tables import summary_tables
+from gplasc.paper.definition import load_experiment
 from gplasc.report.page import write_report
-from gplasc.results.record import read_record
-from gplasc.results.statistics import paired_difference
-from gplasc.runs.execute import execute
+from gplasc.results.group import Group
+from gplasc.results.record import FORMAT, Record, read_record
+from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
+from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
+from gplasc.study.compare import compare_rows, plan_contenders, preview_rows, print_comparison
+from gplasc.study.executors import Engine
+from gplasc.study.plan import ComparePlan
 from gplasc.study.points import balanced_points, different_points
+from gplasc.study.stored import CLASS_IL, OVERLAP, choose, read_results
+from gplasc.study.tables import comparison_tables, gains_chart, write_comparison, write_gains
 
 ROOT = Path(__file__).parents[2]
 fill_tables = runpy.run_path(str(ROOT / "scripts" / "docs"))["fill_tables"]
@@ -46,13 +50,25 @@ class Mine(Plugin):
 '''
 
 
-def protocol(**more):
+def plan(**more):
     given = {"experiment": "table-accuracy", "scale": "smoke", "streams": (TINY,), "methods": ("co2l",)}
-    return Protocol(**(given | {"plugins": ("gplasc",), "set": ("model.encoder=small",)} | more))
+    return ComparePlan(**(given | {"plugins": ("gplasc",), "set": ("model.encoder=small",)} | more))
+
+
+def contenders(**more):
+    """Return the rows of a plan; the `tried` of each are the values of what is searched, one dict a trial."""
+    wanted = plan(**more)
+    rows = plan_contenders(wanted, load_experiment(wanted.experiment))
+    for row in rows:
+        flat = [cell.spec.config.flat() for cell in row.trial_cells(wanted)]
+        object.__setattr__(row, "tried", [{name: values[name] for name in row.searched} for values in flat])
+    return rows
 
 
 class Pretend:
     """An executor whose runs take no time: their accuracy follows from their settings."""
+
+    slots = None
 
     def __init__(self, accuracy, fail=lambda config: False):
         self.accuracy, self.fail = accuracy, fail
@@ -70,9 +86,17 @@ class Pretend:
             future.set_result(Outcome(cell, "failed", error="no luck"))
             return future
         value = self.accuracy(config)
-        metrics = {s: {"final_accuracy": value, "forgetting": 100 - value} for s in ("class_il", "task_il")}
-        record = {"run_id": cell.run_id, "settings": config.model_dump(mode="json"), "metrics": metrics}
-        future.set_result(Outcome(cell, "done", record))
+        record = {
+            "format": FORMAT,
+            "run_id": cell.run_id,
+            "title": config.title,
+            "settings": config.model_dump(mode="json"),
+            "stream": {"name": config.stream, "test_samples": [1, 1]},
+            "matrix": {name: [[100.0, None], [value, value]] for name in ("class_il", "task_il")},
+            "geometry": [],
+            "timings": [],
+        }
+        future.set_result(Outcome(cell, "done", Record.parse(record)))
         return future
 
     def stop(self, *, now=False):
@@ -82,37 +106,61 @@ class Pretend:
         pass
 
 
+def compute(wanted, out, open_executor, *, summary=None, overlap=False):
+    """Compare as the command does: compute, write and print."""
+    earlier = read_results(summary) if summary is not None and summary.exists() else None
+    study, results = compare_rows(
+        wanted,
+        load_experiment(wanted.experiment),
+        Workspace(out, device="cpu"),
+        open_executor,
+        earlier=earlier,
+        overlap=overlap,
+    )
+    files = write_comparison(results, out / wanted.folder)
+    if summary is not None:
+        results.write(summary)
+    code = print_comparison(study, results, files)
+    rows = {group.labels["row"]: group for group in results.groups(stage="test")}
+    return SimpleNamespace(study=study, results=results, files=files, code=code, rows=rows)
+
+
 def pretend(tmp_path, accuracy, fail=lambda config: False, **more):
     executor = Pretend(accuracy, fail)
-    done = compare_fairly(protocol(**more), out=tmp_path, device="cpu", open_executor=executor.open)
-    return done, executor
+    return compute(plan(**more), tmp_path, executor.open), executor
+
+
+def gain_of(results, row):
+    """Return the paired difference in class-IL of a row to its base."""
+    groups = results.groups(**{n: row.labels.get(n) for n in ("stage", "temperature")})
+    return row.difference(CLASS_IL, row.base_among(groups))
 
 
 # ---- the trials ----------------------------------------------------------------------------------------------------
 
 
-def test_every_side_has_as_many_trials_over_the_same_shared_values():
-    sides = plan_sides(protocol(methods=("co2l", "er"), trials=8))
-    assert [side.row.name for side in sides] == ["er", "er+gplasc", "co2l", "co2l+gplasc"]
-    by_name = {side.row.name: side for side in sides}
-    for side in sides:
-        assert len(side.trials) == 8
-        assert len({side.tuning_run(trial, protocol(), 1000).run_id for trial in side.trials}) == 8
-        assert side.trials[0].settings == {}, "the preset comes first"
+def test_every_row_has_as_many_trials_over_the_same_shared_values():
+    rows = contenders(methods=("co2l", "er"), trials=8)
+    assert [one.row.name for one in rows] == ["er", "er+gplasc", "co2l", "co2l+gplasc"]
+    by_name = {one.row.name: one for one in rows}
+    for one in rows:
+        assert len(one.trials) == 8
+        assert len({cell.run_id for cell in one.trial_cells(plan())}) == 8
+        assert one.trials[0] == {}, "the preset comes first"
     for name in ("er", "co2l"):
         base, other = by_name[name], by_name[f"{name}+gplasc"]
         own = [name for name in other.searched if name not in base.searched]
         assert own == [f"gplasc.{n}" for n in ("margin", "lambda_range", "lambda_position", "lambda_distill")]
-        for mine, theirs in zip(base.trials, other.trials, strict=True):
-            assert mine.values == {n: value for n, value in theirs.values.items() if n not in own}
+        for mine, theirs in zip(base.tried, other.tried, strict=True):
+            assert mine == {n: value for n, value in theirs.items() if n not in own}
         for setting in own:
-            assert len({trial.values[setting] for trial in other.trials}) >= 3
+            assert len({trial[setting] for trial in other.tried}) >= 3
     assert set(by_name["er"].searched) == {"train.lr", "train.epochs"}
     assert set(by_name["co2l"].searched) == {"train.lr", "train.epochs", "co2l.temperature"}
-    longer = plan_sides(protocol(methods=("co2l", "er"), trials=10))
-    assert [side.trials[:8] for side in longer] == [side.trials for side in sides]
-    other = plan_sides(protocol(methods=("co2l", "er"), trials=8, search_seed=1))
-    assert other[0].trials[1:] != sides[0].trials[1:]
+    longer = contenders(methods=("co2l", "er"), trials=10)
+    assert [one.trials[:8] for one in longer] == [one.trials for one in rows]
+    other = contenders(methods=("co2l", "er"), trials=8, search_seed=1)
+    assert other[0].trials[1:] != rows[0].trials[1:]
 
 
 def test_points_are_different_and_use_each_value_about_equally_often():
@@ -133,45 +181,42 @@ def test_points_are_different_and_use_each_value_about_equally_often():
 
 
 def test_epochs_stretch_what_belongs_to_them():
-    (side,) = plan_sides(
-        protocol(methods=("er",), plugins=(), streams=("seq-cifar100",), scale="cpu", set=(), buffers=(200,),
-                 space=("train.epochs=x0.5,x2", "train.lr=0.3"), trials=3)
+    wanted = plan(
+        methods=("er",), plugins=(), streams=("seq-cifar100",), scale="cpu", set=(), buffers=(200,),
+        space=("train.epochs=x0.5,x2", "train.lr=0.3"), trials=3,
     )  # fmt: skip
-    configs = [side.tuning_run(trial, protocol(), 1000).resolved.config.train for trial in side.trials]
+    (row,) = plan_contenders(wanted, load_experiment(wanted.experiment))
+    configs = [cell.spec.config.train for cell in row.trial_cells(wanted)]
     found = {(c.epochs, c.first_epochs, c.milestones, c.lr) for c in configs[1:]}
     assert (configs[0].epochs, configs[0].milestones) == (10, (7, 9))
     assert found == {(5, 5, (4, 4), 0.3), (20, 20, (14, 18), 0.3)}
 
 
 def test_what_is_given_for_all_rows_is_not_searched():
-    sides = plan_sides(protocol(set=("temperature=0.2", "gplasc.margin=0.1"), trials=3))
-    assert all("co2l.temperature" not in side.searched for side in sides)
-    assert all("gplasc.margin" not in side.searched for side in sides)
-    assert all(side.preset.options["co2l"]["temperature"] == 0.2 for side in sides)
-    assert all(side.temperature is None for side in sides)
+    for one in contenders(set=("temperature=0.2", "gplasc.margin=0.1"), trials=3):
+        assert not {"co2l.temperature", "gplasc.margin"} & one.searched.keys()
+        assert one.preset.options["co2l"]["temperature"] == 0.2
+        assert one.temperature is None
 
 
 def test_any_plugins_streams_and_buffers(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(PLUGIN)
-    sides = plan_sides(
-        protocol(
-            plugins=("gplasc", str(path)),
-            streams=("seq-cifar10", "seq-digits"),
-            space=("mine.weight=0.5,2",),
-            trials=4,
-        )
+    rows = contenders(
+        plugins=("gplasc", str(path)),
+        streams=("seq-cifar10", "seq-digits"),
+        space=("mine.weight=0.5,2",),
+        trials=4,
     )
-    assert [(side.row.name, side.stream, side.buffer) for side in sides] == [
+    assert [(one.row.name, one.stream, one.buffer) for one in rows] == [
         (name, stream, buffer)
         for stream, buffers in (("seq-cifar10", (200, 500)), ("seq-digits", (None,)))
         for buffer in buffers
         for name in ("co2l", "co2l+gplasc", "co2l+mine")
     ]
-    assert {side.row.base for side in sides} == {None, "co2l"}
-    mine = sides[2]
-    assert {trial.values["mine.weight"] for trial in mine.trials[1:]} == {0.5, 2}
-    assert mine.trials[0].values["mine.weight"] == 1.0
+    assert {one.row.base for one in rows} == {None, "co2l"}
+    assert {trial["mine.weight"] for trial in rows[2].tried[1:]} == {0.5, 2}
+    assert rows[2].tried[0]["mine.weight"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -186,7 +231,8 @@ def test_any_plugins_streams_and_buffers(tmp_path):
         ({"set": ("evaluate_on=test",)}, "must not look at the test split"),
         ({"space": ("train.lr=0.1", "train.epochs=1", "temperature=0.1")}, "on synthetic.*: 12 trials need"),
         ({"space": ("model.features=x2,x3",)}, "give the values"),
-        ({"plugins": ("gplasc", "gplasc")}, "named twice"),
+        ({"plugins": ("gplasc", "gplasc")}, "the plug-in 'gplasc' is named twice"),
+        ({"methods": ("er", "er")}, "the method 'er' is named twice"),
         ({"temperatures": (0.0,)}, "must be greater than 0"),
         ({"experiment": "time"}, "measures time"),
         ({"seeds": ()}, "at least one seed"),
@@ -198,12 +244,7 @@ def test_any_plugins_streams_and_buffers(tmp_path):
 )
 def test_mistakes(more, message):
     with pytest.raises(UserError, match=message):
-        first_run(protocol(**more))
-
-
-def first_run(wanted):
-    side = plan_sides(wanted)[0]
-    return side.tuning_run(side.trials[0], wanted, 1000)
+        contenders(**more)
 
 
 # ---- the choice ----------------------------------------------------------------------------------------------------
@@ -225,16 +266,14 @@ def test_choice_is_made_for_each_stream_on_validation_and_holds_for_all_seeds(tm
     assert len(tuning) == 2 * 2 * 12
     assert {(config.data.evaluate_on, config.data.validation) for config in test} == {("test", 0.0)}
     assert {config.seed for config in test} == {0, 1, 2, 3, 4}
-    for row in done.summary.rows:
-        rates = [trial.values["train.lr"] for trial in row.trials]
-        wanted = min(rates) if row.stream == TINY else max(rates)
-        assert row.settings["train.lr"] == wanted == row.trials[row.chosen].values["train.lr"]
-        chosen = {
-            config.train.lr
-            for config in test
-            if config.run_id in row.runs.values() and config.stream == row.stream
-        }
-        assert chosen == {wanted}, "one choice for all seeds"
+    for row in done.results.groups(stage="test"):
+        trials = done.results.trials(row)
+        rates = [trial.settings["train.lr"] for trial in trials]
+        wanted = min(rates) if row.labels["stream"] == TINY else max(rates)
+        chosen = trials[done.results.chosen(row)]
+        assert row.settings["train.lr"] == wanted == chosen.settings["train.lr"]
+        rates = {config.train.lr for config in test if config.run_id in row.runs.values()}
+        assert rates == {wanted}, "one choice for all seeds"
         assert list(row.runs) == [0, 1, 2, 3, 4]
 
 
@@ -243,8 +282,8 @@ def test_settings_of_the_trials_alone(tmp_path):
     tuning, test = executor.stages
     assert {config.data.images_per_class for config in tuning} == {3}
     assert 3 not in {config.data.images_per_class for config in test}
-    assert "--tune-set data.images_per_class=3" in done.summary.command
-    (table,) = summary_tables(done.summary, ["results"])
+    assert "--tune-set data.images_per_class=3" in done.results.command
+    (table,) = comparison_tables(done.results, ["results"])
     assert any("(seed 1000; trials with data.images_per_class=3)" in note for note in table.notes)
     _, executor = pretend(
         tmp_path / "epochs", accuracy, set=("train.epochs=9",), tune_set=("train.epochs=2",)
@@ -255,28 +294,25 @@ def test_settings_of_the_trials_alone(tmp_path):
 def test_ties_failures_and_several_tuning_seeds(tmp_path):
     def trial(*scores):
         found = {n: score for n, score in enumerate(scores) if score is not None}
-        return TrialResult(values={}, validation=found, runs={n: "run" for n, _ in enumerate(scores)})
+        return Group({}, {CLASS_IL: found} if found else {}, {n: "run" for n, _ in enumerate(scores)})
 
     assert choose([trial(50.0), trial(60.0), trial(60.0)]) == 1
     assert choose([trial(50.0, 52.0), trial(90.0, None), trial(51.0, 52.0)]) == 2
     assert choose([trial(None)]) is None
-    done, _ = pretend(
-        tmp_path,
-        accuracy,
-        fail=lambda config: bool(config.plugins),
-        trials=2,
-        tune_seeds=(7, 8),
-        seeds=(0, 1),
-    )
-    rows = {row.row: row for row in done.summary.rows}
-    assert (rows["co2l+gplasc"].chosen, rows["co2l+gplasc"].metrics) == (None, {})
-    assert list(rows["co2l"].trials[0].validation) == [7, 8]
-    assert len(done.failed) == 2 * 2 + 2 * 2
-    assert "failed" in summary_tables(done.summary)[1].to_markdown()
-    preset = plan_sides(protocol())[0].preset.train.lr
+    few = {"trials": 2, "tune_seeds": (7, 8), "seeds": (0, 1)}
+    done, _ = pretend(tmp_path, accuracy, fail=lambda config: bool(config.plugins), **few)
+    assert done.results.chosen(done.rows["co2l+gplasc"]) is None
+    assert done.rows["co2l+gplasc"].values == {}
+    assert list(done.results.trials(done.rows["co2l"])[0].by_seed(CLASS_IL)) == [7, 8]
+    assert len(done.study.failures) == 2 * 2 + 2 * 2
+    assert done.code == 1
+    results, tuning = (table.to_markdown() for table in comparison_tables(done.results)[:2])
+    assert "2 failed" in results
+    assert "failed" in tuning
+    preset = contenders()[0].preset.train.lr
     done, _ = pretend(tmp_path, accuracy, fail=lambda config: config.train.lr > preset, seeds=(0, 1))
-    assert done.failed == [], "a trial that fails is a trial that is not chosen"
-    assert "12 of 12" not in summary_tables(done.summary)[1].to_markdown()
+    assert done.code == 0, "a trial that fails is a trial that is not chosen"
+    assert "12 of 12" not in comparison_tables(done.results)[1].to_markdown()
 
 
 # ---- the tables ----------------------------------------------------------------------------------------------------
@@ -289,15 +325,15 @@ def noisy(config):
 
 def test_differences_are_paired_with_the_interval_of_scipy(tmp_path, capsys):
     done, _ = pretend(tmp_path, noisy, trials=2, seeds=(0, 1, 2, 3, 4, 5))
-    base, other = done.summary.rows
-    gains = [other.metrics["class_il"][seed] - base.metrics["class_il"][seed] for seed in range(6)]
+    base, other = done.rows.values()
+    gains = [other.by_seed(CLASS_IL)[seed] - base.by_seed(CLASS_IL)[seed] for seed in range(6)]
     wanted = stats.t.interval(0.95, 5, loc=sum(gains) / 6, scale=stats.sem(gains))
-    effect = done.summary.difference(other)
-    assert (effect.low, effect.high) == pytest.approx(wanted, abs=1e-4)
-    assert (effect.mean, effect.count) == (pytest.approx(sum(gains) / 6, abs=1e-4), 6)
-    assert done.summary.difference(base) is None
+    gain = gain_of(done.results, other)
+    assert (gain.low, gain.high) == pytest.approx(wanted, abs=1e-4)
+    assert (gain.mean, gain.count) == (pytest.approx(sum(gains) / 6, abs=1e-4), 6)
+    assert base.base_among(done.rows.values()) is None
     text = capsys.readouterr().out
-    assert f"{effect.mean:+.2f} [{effect.low:+.2f}, {effect.high:+.2f}] to co2l (n=6)" in text
+    assert f"{gain.mean:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] to co2l (n=6)" in text
     assert "Each row was tuned with 2 trials (the preset and 1 more)" in text
     assert "Searched for co2l: train.lr: " in text
     assert f"written: {', '.join(map(str, done.files))}" in text
@@ -315,26 +351,26 @@ def test_table_of_temperatures_keeps_all_else_at_the_preset(tmp_path):
         seeds=(0, 1),
         trials=3,
     )
-    found = {(one.row, one.temperature): one for one in done.summary.temperatures}
+    groups = done.results.groups(stage="temperature")
+    found = {(one.labels["row"], one.labels["temperature"]): one for one in groups}
     assert list(found) == [(row, t) for row in ("co2l", "co2l+gplasc") for t in (0.5, 0.1)]
-    preset = plan_sides(protocol(trials=3))[0].preset
+    preset = contenders(trials=3)[0].preset
     configs = {config.run_id: config for config in executor.stages[1]}
     for (_, temperature), one in found.items():
         for run in one.runs.values():
             config = configs[run]
             assert config.options["co2l"] == {**preset.options["co2l"], "temperature": temperature}
             assert (config.train, config.model) == (preset.train, preset.model)
-    assert done.summary.difference(found["co2l+gplasc", 0.1]).mean == pytest.approx(1.0)
-    table = summary_tables(done.summary, ["temperature"])[0]
+    assert gain_of(done.results, found["co2l+gplasc", 0.1]).mean == pytest.approx(1.0)
+    table = comparison_tables(done.results, ["temperature"])[0]
     assert table.rows[0][2:] == ["45.00 ± 0.00 (n=2)", "49.00 ± 0.00 (n=2)", "+4.00 [+4.00, +4.00] (n=2)"]
-    assert (
-        summary_tables(pretend(tmp_path, noisy, temperatures=(), trials=1)[0].summary, ["temperature"]) == []
-    )
+    none, _ = pretend(tmp_path, noisy, temperatures=(), trials=1)
+    assert comparison_tables(none.results, ["temperature"]) == []
 
 
 def test_published_numbers_stand_beside_ours(tmp_path):
     done, _ = pretend(tmp_path, noisy, streams=("seq-cifar10",), buffers=(200,), trials=1, seeds=(0, 1))
-    assert "paper 70.59 ± 1.26" in summary_tables(done.summary, ["results"])[0].to_markdown()
+    assert "paper 70.59 ± 1.26" in comparison_tables(done.results, ["results"])[0].to_markdown()
 
 
 def test_summary_is_read_again_and_fills_a_page(tmp_path):
@@ -342,36 +378,36 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     done, _ = pretend(
         tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1), temperatures=(), tune_set=cheaper
     )
-    path = done.summary.write(tmp_path / "results" / "one.json")
-    summary = read_summary(path)
-    assert summary == done.summary
-    words = shlex.split(summary.command)
+    path = done.results.write(tmp_path / "results" / "one.json")
+    results = read_results(path)
+    assert results == done.results
+    words = shlex.split(results.command)
     assert words[:3] == ["gplasc", "reproduce", "table-accuracy"]
     read = parse(words[1:])
     options = {"experiment": read["name"]} | vars(read["part"]) | vars(read["own"]) | vars(read["comparison"])
-    for name, value in summary.protocol:
+    for name, value in results.plan:
         assert options[name] == value
     page = f"before\n<!-- fair: one.json results tuning {TINY} -->\nold\n<!-- end -->\nafter\n"
     filled = fill_tables(page, path.parent)
-    first, second = summary_tables(summary, ["results", "tuning"], [TINY])
+    first, second = comparison_tables(results, ["results", "tuning"], [TINY])
     assert first.to_markdown() in filled
     assert second.to_markdown() in filled
     assert "old" not in filled
     assert OTHER not in filled.replace(first.to_markdown(), "")
     assert fill_tables(filled, path.parent) == filled
-    (short,) = summary_tables(summary, ["gains"], [TINY])
+    (short,) = comparison_tables(results, ["gains"], [TINY])
     assert short.title.startswith(TINY)
-    gain = summary.difference(summary.rows[1]).mean
+    gain = gain_of(results, done.rows["co2l+gplasc"]).mean
     assert [row[1] for row in short.rows] == ["co2l"]
     assert f"{gain:+.2f} [" in short.rows[0][3]
     assert "with gplasc" in fill_tables("<!-- fair: one.json gains -->\n<!-- end -->", path.parent)
     with pytest.raises(UserError, match="has no stream 'seq-digts'"):
         fill_tables(page.replace(TINY, "seq-digts"), path.parent)
     path.write_text(json.dumps({"format": 1}))
-    with pytest.raises(UserError, match="is not the summary of a fair comparison"):
-        read_summary(path)
+    with pytest.raises(UserError, match="is not the summary of a comparison"):
+        read_results(path)
     with pytest.raises(UserError, match="cannot be read"):
-        read_summary(tmp_path / "none.json")
+        read_results(tmp_path / "none.json")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -379,19 +415,19 @@ def test_one_trial_needs_no_validation(tmp_path, capsys):
     done, executor = pretend(tmp_path, noisy, trials=1, seeds=(0, 1))
     assert len(executor.stages) == 1, "the runs on test alone"
     assert all(config.data.evaluate_on == "test" for config in executor.stages[0])
-    assert [row.chosen for row in done.summary.rows] == [0, 0]
+    assert [done.results.chosen(row) for row in done.rows.values()] == [0, 0]
     assert "Nothing was tuned" in capsys.readouterr().out
-    assert "tuning" not in preview_fair(protocol(trials=1, seeds=(0, 1)), out=tmp_path, device="cpu")
+    assert "tuning" not in preview(plan(trials=1, seeds=(0, 1)), tmp_path)
 
 
 def test_a_search_on_validation_says_so_and_chooses_nothing(tmp_path):
     chosen = ("model.encoder=small", "data.validation=0.2", "data.evaluate_on=validation")
     done, executor = pretend(tmp_path, noisy, trials=1, seeds=(0, 1), set=chosen)
     assert all(config.data.evaluate_on == "validation" for config in executor.stages[0])
-    results, gains = summary_tables(done.summary)[0], summary_tables(done.summary, ("gains",))[0]
+    results, gains = comparison_tables(done.results)[0], comparison_tables(done.results, ("gains",))[0]
     assert "Seeds 0, 1, evaluated on validation." in results.notes[0]
     assert "on validation" in gains.title
-    assert {r["settings"]["data"]["evaluate_on"] for r in done.summary.records().values()} == {"validation"}
+    assert {row.settings["data.evaluate_on"] for row in done.rows.values()} == {"validation"}
     with pytest.raises(UserError, match="what was chosen on validation is evaluated on test"):
         pretend(tmp_path, noisy, trials=2, seeds=(0, 1), set=chosen)
 
@@ -400,10 +436,10 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
     first, _ = pretend(tmp_path / "a", noisy, trials=1, temperatures=(), seeds=(0, 1))
     second, _ = pretend(tmp_path / "b", noisy, trials=1, temperatures=(), seeds=(2,), streams=("seq-digits",))
     for name, done in (("a", first), ("b", second)):
-        done.summary.write(tmp_path / f"{name}.json")
+        done.results.write(tmp_path / f"{name}.json")
     page = fill_tables("<!-- fair: a.json,b.json -->\n<!-- end -->", tmp_path)
     line = next(line for line in page.splitlines() if line.startswith("| co2l+gplasc |"))
-    gains = [done.summary.difference(done.summary.rows[1]).mean for done in (first, second)]
+    gains = [gain_of(done.results, done.rows["co2l+gplasc"]).mean for done in (first, second)]
     assert f"(n=2)<br>{gains[0]:+.2f} | " in line
     assert line.endswith(f"(n=1)<br>{gains[1]:+.2f} | {sum(gains) / 2:+.2f} |")
     assert page.count("```sh\ngplasc reproduce") == 2
@@ -412,15 +448,9 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
     def call(accuracy, folder, **more):
         executor = Pretend(accuracy)
-        given = protocol(trials=2, temperatures=(), **more)
-        done = compare_fairly(
-            given,
-            out=tmp_path / folder,
-            device="cpu",
-            open_executor=executor.open,
-            summary_file=tmp_path / "one.json",
-        )
-        return done.summary, executor.stages
+        wanted = plan(trials=2, temperatures=(), **more)
+        done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / "one.json")
+        return done.results, executor.stages
 
     first, stages = call(noisy, "a", seeds=(0, 1))
     assert [len(stage) for stage in stages] == [4, 4]
@@ -429,13 +459,13 @@ def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
     longer, stages = call(noisy, "b", seeds=(0, 1, 2))
     assert [[config.seed for config in stage] for stage in stages] == [[2, 2]]
     whole, _ = pretend(tmp_path / "c", noisy, trials=2, temperatures=(), seeds=(0, 1, 2))
-    assert longer.rows == whole.summary.rows
+    assert longer.numbers == whole.results.numbers
 
 
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
 )
-def test_tables_of_pages_equal_their_summaries(page):
+def test_tables_of_pages_equal_the_stored_results(page):
     text = page.read_text(encoding="utf-8")
     assert fill_tables(text, ROOT / "results") == text, "run scripts/docs"
 
@@ -444,19 +474,20 @@ QUOTED = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
 
 
 def known_differences():
-    """Every paired difference of two rows of a summary, as (mean, low, high) with two and with three decimals."""
+    """Every paired difference of two rows of stored results, as (mean, low, high) with two and with three decimals."""
     found = set()
     for path in sorted((ROOT / "results").rglob("*.json")):
-        summary = read_summary(path)
-        for first, second in itertools.permutations((*summary.rows, *summary.temperatures), 2):
-            for name in first.metrics.keys() & second.metrics.keys():
-                one = paired_difference(first.metrics[name], second.metrics[name])
+        results = read_results(path)
+        groups = results.groups(stage="test") + results.groups(stage="temperature")
+        for first, second in itertools.permutations(groups, 2):
+            for measure in first.values.keys() & second.values.keys():
+                one = second.difference(measure, first)
                 ends = (one.mean, one.low, one.high)
                 found |= {tuple(f"{end:.{digits}f}" for end in ends) for digits in (2, 3)}
     return found
 
 
-def test_differences_in_the_text_of_pages_are_those_of_the_summaries():
+def test_differences_in_the_text_of_pages_are_those_of_the_stored_results():
     known, quoted = known_differences(), 0
     for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
         text = re.sub(r"<!-- fair: .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -466,21 +497,22 @@ def test_differences_in_the_text_of_pages_are_those_of_the_summaries():
     assert quoted
 
 
-def test_picture_of_the_gains_equals_the_summaries(tmp_path):
-    found = [read_summary(path) for path in sorted((ROOT / "results").glob("*.json"))]
-    tuned = [one for one in found if one.protocol.experiment == "ladder" and one.protocol.tunes]
+def test_picture_of_the_gains_equals_the_stored_results(tmp_path):
+    stored = [read_results(path) for path in sorted((ROOT / "results").glob("*.json"))]
+    tuned = [one for one in stored if one.plan.experiment == "ladder" and one.plan.tunes]
     (path,) = write_gains(tmp_path / "gains.svg", tuned)
     assert path.read_text() == (ROOT / "docs" / "images" / "gains.svg").read_text(), "run scripts/docs"
 
 
 def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
     done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40), temperatures=())
-    chart = gains_chart([done.summary])
+    chart = gains_chart([done.results])
     assert [series.name for series in chart.series] == ["gplasc"]
     assert chart.series[0].x == tuple(f"co2l on {TINY}, buffer {size}" for size in (20, 40))
-    effects = [done.summary.difference(row) for row in done.summary.rows if row.base]
+    tests = done.results.groups(stage="test")
+    gains = [row.difference(CLASS_IL, row.base_among(tests)) for row in tests if row.bases]
     assert chart.series[0].points() == [
-        (x, e.mean, e.low, e.high) for x, e in zip(chart.series[0].x, effects, strict=True)
+        (x, gain.mean, gain.low, gain.high) for x, gain in zip(chart.series[0].x, gains, strict=True)
     ]
     assert any(path.name == "gains.svg" for path in done.files)
     alone, _ = pretend(tmp_path, noisy, trials=1, methods=("er",), plugins=(), seeds=(0,))
@@ -490,20 +522,14 @@ def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
 # ---- real runs -----------------------------------------------------------------------------------------------------
 
 
-class Here:
-    """An executor that computes in this process."""
+def here():
+    return _ThisProcess(Quiet())
 
-    def submit(self, cell, workspace, listener):
-        future = Future()
-        result = execute(cell.spec, workspace, display=Quiet())
-        future.set_result(Outcome(cell, "done", result.record))
-        return future
 
-    def stop(self, *, now=False):
-        pass
-
-    def close(self):
-        pass
+def preview(wanted, out):
+    processes = Engine().processes(wanted.scale)
+    workspace = Workspace(out, device="cpu")
+    return preview_rows(wanted, load_experiment(wanted.experiment), workspace, processes)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -517,26 +543,29 @@ def test_test_split_is_not_touched_while_tuning(tmp_path, monkeypatch, capsys):
 
     def open_executor():
         stages.append("test" if stages else "tuning")
-        return Here()
+        return here()
 
     monkeypatch.setattr(Task, "__getattribute__", watched, raising=False)
-    small = protocol(methods=("er",), trials=2, seeds=(0, 1))
-    assert "4 runs, 0 complete" in preview_fair(small, out=tmp_path, device="cpu")
-    done = compare_fairly(small, out=tmp_path, device="cpu", overlap=True, open_executor=open_executor)
+    small = plan(methods=("er",), trials=2, seeds=(0, 1))
+    assert "4 runs, 0 complete" in preview(small, tmp_path)
+    done = compute(small, tmp_path, open_executor, overlap=True)
     assert touched == {"test"}
-    assert done.summary.command.endswith(" --overlap")
-    for row in done.summary.rows:
-        for trial in row.trials:
+    assert done.results.command.endswith(" --overlap")
+    for row in done.rows.values():
+        for trial in done.results.trials(row):
             for seed, run in trial.runs.items():
                 record = read_record(tmp_path / run)
                 assert record["settings"]["data"]["evaluate_on"] == "validation"
                 found = record["metrics"]["class_il"]["final_accuracy"]
-                assert trial.validation[seed] == pytest.approx(found, abs=1e-4)
-        assert set(row.metrics) == {"class_il", "task_il", "forgetting", "overlap"}
+                assert trial.by_seed(CLASS_IL)[seed] == pytest.approx(found, abs=1e-4)
+        assert [measure.metric for measure in row.values] == ["final_accuracy"] * 2 + [
+            "forgetting",
+            "overlap",
+        ]
     # Again: everything is there, the overlaps too.
-    again = compare_fairly(small, out=tmp_path, device="cpu", open_executor=Here)
-    assert again.summary == done.summary
-    assert "4 runs, 4 complete" in preview_fair(small, out=tmp_path, device="cpu")
+    again = compute(small, tmp_path, here)
+    assert again.results == done.results
+    assert "4 runs, 4 complete" in preview(small, tmp_path)
     # The report shows the runs on test and says that it leaves the others out.
     write_report([tmp_path], tmp_path / "report.html")
     assert "4 runs that were evaluated on a validation split" in capsys.readouterr().err
@@ -544,27 +573,50 @@ def test_test_split_is_not_touched_while_tuning(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.filterwarnings("ignore")
 def test_overlap_that_a_summary_lacks_is_measured(tmp_path):
-    small = protocol(methods=("er",), plugins=("gplasc",), trials=1, seeds=(0,))
+    small = plan(methods=("er",), plugins=("gplasc",), trials=1, seeds=(0,))
     opened = []
 
     def call(folder, overlap):
         def open_executor():
             opened.append(folder)
-            return Here()
+            return here()
 
-        done = compare_fairly(small, out=tmp_path / folder, device="cpu", overlap=overlap,
-                              summary_file=tmp_path / "one.json", open_executor=open_executor)  # fmt: skip
-        return done.summary
+        return compute(
+            small, tmp_path / folder, open_executor, overlap=overlap, summary=tmp_path / "one.json"
+        )
 
     before = call("a", overlap=False)
     measured = call("b", overlap=True)  # the folders of the runs are not there: they are computed again
-    assert all("overlap" not in row.metrics for row in before.rows)
-    assert all(row.metrics["overlap"].keys() == {0} for row in measured.rows)
-    assert [row.metrics["class_il"] for row in measured.rows] == [
-        row.metrics["class_il"] for row in before.rows
-    ]
-    assert call("c", overlap=True) == measured
+    for name, row in measured.rows.items():
+        assert not before.rows[name].by_seed(OVERLAP)
+        assert row.by_seed(OVERLAP).keys() == {0}
+        assert row.by_seed(CLASS_IL) == before.rows[name].by_seed(CLASS_IL)
+    assert call("c", overlap=True).results == measured.results
     assert opened == ["a", "b"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_comparison_from_python_and_the_command_are_the_same(tmp_path, capsys):
+    settings = {"model.encoder": "small", "model.features": "signed"}
+    study = gplasc.compare(
+        TINY, ["er"], ["gplasc"], seeds=[0], scale="smoke", out=tmp_path, device="cpu", quiet=True, **settings
+    )
+    groups = study.groups(stage="test")
+    assert [group.labels["row"] for group in groups] == ["er", "er+gplasc"]
+    assert groups[1].difference(CLASS_IL, groups[1].base_among(groups)).count == 1
+    assert study.failures == []
+    (folder,) = tmp_path.glob("compare-*")
+    results = read_results(folder / "summary.json")
+    written = {path: path.read_bytes() for path in folder.iterdir()}
+    words = shlex.split(results.command)
+    assert words[:2] == ["gplasc", "compare"]
+    with pytest.raises(SystemExit) as caught:
+        main([*words[1:], "--out", str(tmp_path), "--device", "cpu", "--quiet"])
+    assert caught.value.code == 0
+    assert {path: path.read_bytes() for path in folder.iterdir()} == written, "nothing is computed again"
+    assert f"er on {TINY} (scale smoke" in capsys.readouterr().out
+    with pytest.raises(UserError, match="--tune is 0"):
+        gplasc.compare(TINY, "er", tune=0)
 
 
 def command(*words):

@@ -1,1 +1,0 @@
-"""Fair comparisons: both sides tuned with the same number of trials on validation, then compared on fresh seeds."""

@@ -1,0 +1,138 @@
+"""`gplasc.compare`: a comparison from Python."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gplasc._io.display import Display, Moment, Shown
+from gplasc._io.display import display as open_display
+from gplasc.errors import UserError
+from gplasc.runs.execute import execute
+from gplasc.runs.workspace import Busy, Workspace
+from gplasc.settings.types import Scale
+from gplasc.streams.catalog import stream_name
+from gplasc.study.cell import Cell, Executor, Listener, Outcome
+from gplasc.study.compare import compare_rows, methods_alone
+from gplasc.study.plan import ComparePlan
+from gplasc.study.processes import Processes
+from gplasc.study.study import Study
+from gplasc.study.tables import write_comparison
+
+
+def compare(
+    stream: str | Path,
+    methods: Sequence[str] | str,
+    plugins: Sequence[str] | str = (),
+    seeds: Sequence[int] = (0, 1, 2),
+    *,
+    tune: int | None = None,
+    buffers: Sequence[int] = (),
+    scale: Scale = "cpu",
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    device: str | None = None,
+    workers: int = 1,
+    quiet: bool = False,
+    **settings: Any,
+) -> Study:
+    """Compare methods with and without plug-ins on a stream; the same as ``gplasc compare``.
+
+    Complete runs are not computed again. Tables are written into a folder of ``out``.
+
+    >>> study = gplasc.compare("seq-digits", ["co2l", "er"], ["gplasc"], seeds=(0, 1))  # doctest: +SKIP
+    >>> for group in study.groups(stage="test"):  # doctest: +SKIP
+    ...     print(group.labels["row"], group.spread(gplasc.CLASS_IL))
+
+    Args:
+        stream: Name of a stream.
+        methods: Names of methods, or paths of Python files with your own.
+        plugins: Names of plug-ins, or paths of Python files; each is added to each method.
+        seeds: Seeds of the runs on test.
+        tune: Trials that every row is tuned with, on a validation split; default: the presets are used.
+        buffers: Sizes of the memory; default: that of the preset.
+        scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
+        out: Folder of all runs.
+        data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
+        workers: Runs that are computed at the same time. More than one need processes of their own: a script then
+            calls this function below ``if __name__ == "__main__":``.
+        quiet: No progress.
+        **settings: Settings of all rows by the names of ``gplasc show``; they are not searched.
+
+    Returns:
+        The runs. Those on test have the label ``stage="test"``, the trials ``stage="tuning"``.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If a signal asked to stop.
+    """
+    plan = ComparePlan(
+        streams=(stream_name(stream),),
+        methods=(methods,) if isinstance(methods, str) else tuple(methods),
+        plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins),
+        seeds=tuple(seeds),
+        trials=1 if tune is None else tune,
+        buffers=tuple(buffers),
+        scale=scale,
+        set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
+        temperatures=(),
+    )
+    workspace = Workspace(Path(out), data_dir, device)
+
+    display = open_display(quiet)
+
+    def open_executor() -> Executor:
+        return _ThisProcess(display) if workers == 1 else Processes(workers)
+
+    study, results = compare_rows(plan, methods_alone(plan), workspace, open_executor, display=display)
+    write_comparison(results, workspace.out / plan.folder)
+    return study
+
+
+class _ThisProcess:
+    """Computes one cell after the other in this process, which needs no guard in scripts."""
+
+    slots = 1
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+
+    def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
+        future: Future[Outcome] = Future()
+        start = time.monotonic()
+        try:
+            workspace = replace(workspace, note_unfinished=False)
+            result = execute(cell.spec, workspace, display=_OneOfMany(self._display, cell))
+        except Busy:
+            outcome = Outcome(cell, "busy")
+        except UserError as error:
+            outcome = Outcome(cell, "failed", error=str(error))
+        else:
+            outcome = Outcome(cell, "done", result.record, seconds=time.monotonic() - start)
+        future.set_result(outcome)
+        return future
+
+    def cancel(self, run_id: str) -> None:
+        """Do nothing: a run has ended when another call comes."""
+
+    def stop(self, *, now: bool = False) -> None:
+        """Do nothing, see `cancel`."""
+
+    def close(self) -> None:
+        """Do nothing, see `cancel`."""
+
+
+class _OneOfMany(Display):
+    """Passes on where the training of a cell stands."""
+
+    def __init__(self, display: Display, cell: Cell) -> None:
+        self._display, self._cell = display, cell
+
+    def show(self, moment: Moment, cell: Shown | None = None) -> None:
+        self._display.show(moment, self._cell)

@@ -1,0 +1,251 @@
+"""An experiment as data: the rows of a table, on streams and with buffers, and the cells that they make."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gplasc._io.text import did_you_mean
+from gplasc.errors import UserError
+from gplasc.results.group import Group, Measure, accuracy_measures
+from gplasc.runs.spec import RunRequest, RunSpec
+from gplasc.settings.types import Scale, Settings
+from gplasc.streams import list_streams
+from gplasc.streams.info import StandIn
+from gplasc.study.cell import Cell
+from gplasc.study.grid import check_seeds
+
+SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
+"""Seeds of a scale unless the user names others; the paper averages five trials."""
+
+
+class Caption(Settings):
+    """What stands above and below a table."""
+
+    name: str
+    title: str
+    statement: str = Field("", description="the scale of the numbers, see `scale_statement`")
+    published: str | dict[str, str] | None = Field(None, description="a published table, or one a scenario")
+    comparable: bool = Field(True, description="whether a gap to the published numbers means anything")
+    lower_is_better: bool = False
+    preset_buffers: bool = Field(False, description="whether a buffer that nobody asked for is shown")
+    notes: tuple[str, ...] = ()
+
+    def published_table(self, scenario: str | None) -> str | None:
+        """Return the name of the published table for a scenario."""
+        if isinstance(self.published, dict):
+            return self.published.get(scenario or "")
+        return self.published
+
+    def buffer(self, group: Group) -> int | None:
+        """Return the buffer that a group is shown with."""
+        preset = group.settings["buffer"] if self.preset_buffers else None
+        buffer: int | None = group.labels.get("buffer", preset)
+        return buffer
+
+
+class _Vary(Settings):
+    """One setting that takes many values, each a row of its own."""
+
+    setting: str
+    values: tuple[Any, ...]
+
+
+class Row(Settings):
+    """A row of the table: a method with its plug-ins and what is set."""
+
+    name: str
+    method: str
+    plugins: tuple[str, ...] = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    base: str | None = Field(None, description="row that this one is compared with, seed by seed")
+    streams: tuple[str, ...] | None = Field(None, description="where the row exists; default: all")
+    buffers: tuple[int, ...] | None = None
+    memory: int | None = Field(None, description="samples remembered, where that is not the buffer")
+    vary: _Vary | None = None
+    value: Any = Field(None, description="the value of what varies; set when the row is multiplied out")
+    group: str | None = None
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Row:
+        """Return the row with further settings."""
+        return self.model_copy(update={"settings": {**self.settings, **settings}})
+
+    def multiplied(self) -> list[Row]:
+        """Return a row for each value of the setting that varies, or the row itself."""
+        if self.vary is None:
+            return [self]
+        return [
+            self.with_settings({self.vary.setting: value}).model_copy(
+                update={"name": f"{self.name} = {value}", "value": value, "group": self.name}
+            )
+            for value in self.vary.values
+        ]
+
+
+class Experiment(Caption):
+    """What is compared, on what, and next to which published numbers."""
+
+    figure: str = Field("", description="where it stands in the paper")
+    view: Literal["table", "curves", "bars", "overlap", "tsne", "time"] = "table"
+    metric: str = "final_accuracy"
+    also: tuple[str, ...] = ()
+    """Further metrics, each with columns of its own."""
+    scenarios: tuple[str, ...] = ("class_il", "task_il")
+    streams: tuple[str, ...]
+    buffers: tuple[int, ...] | None = Field(None, description="default: that of the preset")
+    rows: tuple[Row, ...]
+    smoke: dict[str, Any] = Field(default_factory=dict, description="settings at smoke scale")
+    pairs: tuple[str, ...] = Field((), description="overlap: pairs of tasks with a column of their own")
+    classes: tuple[int, ...] = Field((), description="tsne: place of the shown class in each task")
+    single: bool = Field(False, description="one run at a time, because time is measured")
+
+    @property
+    def measures(self) -> list[Measure]:
+        """What a table of metrics shows: the metric in each scenario, then further ones."""
+        return accuracy_measures([self.metric, *self.also], self.scenarios)
+
+    def cell(self, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale) -> Cell:
+        """Return one run of the experiment.
+
+        Raises:
+            UserError: If a name or a value of the row is not allowed.
+        """
+        other = stand_in(stream) if scale == "smoke" else None
+        settings = dict(row.settings)
+        if scale == "smoke":
+            # Synthetic images have a size of their own.
+            replaced = {"data.image_size": None, **other.settings} if other else {}
+            settings = {**replaced, **self.smoke, **settings}
+        spec = RunRequest(
+            stream,
+            row.method,
+            row.plugins,
+            buffer=buffer if row.memory is None else row.memory,
+            seed=seed,
+            scale=scale,
+            settings=settings,
+        ).resolve()
+        if other is not None:
+            # The presets of the real stream hold; only its images are replaced.
+            config = spec.config.model_copy(update={"stream": other.stream})
+            spec = RunSpec(config=config, sources=spec.sources)
+        labels = {"row": row.name, "stream": stream} | ({} if buffer is None else {"buffer": buffer})
+        return Cell(labels, spec, () if row.base is None else (row.base,))
+
+    def cells(
+        self,
+        scale: Scale,
+        seeds: Sequence[int] = (),
+        *,
+        only: Iterable[str] = (),
+        methods: Iterable[str] = (),
+    ) -> list[Cell]:
+        """Return every run of the experiment at a scale, narrowed to what the user asked for, row by row.
+
+        Args:
+            scale: The scale of all runs.
+            seeds: Seeds of every row; default: those of the scale.
+            only: Streams, buffers or rows to keep (``*`` allowed); names of one kind are alternatives, kinds narrow
+                each other.
+            methods: Methods to keep, each with and without plug-ins.
+
+        Raises:
+            UserError: If a name is unknown, nothing is left, or a seed is negative or given twice.
+        """
+        check_seeds(seeds)
+        keep = self.row_filter(tuple(only), tuple(methods))
+        cells = [
+            self.cell(row, stream, buffer, seed, scale)
+            for row in self.rows
+            for stream in row.streams or self.streams
+            for buffer in row.buffers or self.buffers or (None,)
+            if keep(row, stream, buffer)
+            for seed in seeds or SEEDS[scale]
+        ]
+        if not cells:
+            raise UserError(f"nothing of {self.name} is left by --only and --methods; leave one of them out")
+        return cells
+
+    def row_filter(
+        self, only: tuple[str, ...], methods: tuple[str, ...]
+    ) -> Callable[[Row, str, int | None], bool]:
+        """Return what tells whether a row with a stream and a buffer is kept; see `cells` for the arguments.
+
+        Raises:
+            UserError: If a name is unknown.
+        """
+        known_methods = {row.method for row in self.rows}
+        for method in methods:
+            if method not in known_methods:
+                raise UserError(
+                    f"{self.name} has no method '{method}'; {did_you_mean(method, known_methods)}"
+                )
+        names = {
+            "streams": set(self.streams) | {s for row in self.rows for s in row.streams or ()},
+            "buffers": {str(b) for row in self.rows for b in row.buffers or self.buffers or ()},
+            "rows": {name for row in self.rows for name in (row.name, row.group) if name},
+        }
+        wanted: dict[str, list[str]] = {}
+        for word in only:
+            kinds = [kind for kind, allowed in names.items() if fnmatch.filter(allowed, word)]
+            if not kinds:
+                every = set().union(*names.values())
+                raise UserError(f"{self.name} has nothing called '{word}'; {did_you_mean(word, every)}")
+            for kind in kinds:
+                wanted.setdefault(kind, []).append(word)
+
+        def keep(row: Row, stream: str, buffer: int | None) -> bool:
+            facts = {"streams": [stream], "buffers": [str(buffer)], "rows": [row.name, row.group or row.name]}
+            return (not methods or row.method in methods) and all(
+                any(fnmatch.fnmatchcase(fact, word) for fact in facts[kind] for word in words)
+                for kind, words in wanted.items()
+            )
+
+        return keep
+
+
+def stand_in(stream: str) -> StandIn | None:
+    """Return what takes a stream's place at smoke scale; None for a stream that needs no data."""
+    return _stand_ins().get(stream)
+
+
+@lru_cache
+def _stand_ins() -> dict[str, StandIn]:
+    return {info.name: info.stand_in for info in list_streams() if info.stand_in}
+
+
+def scale_statement(cells: Sequence[Cell]) -> str:
+    """Return at which scale the cells are computed, and what their numbers are therefore not."""
+    configs = [cell.spec.config for cell in cells]
+    if configs[0].scale == "paper":
+        return "Scale paper: the published protocol."
+    if configs[0].scale == "smoke":
+        names = dict.fromkeys(str(cell.labels["stream"]) for cell in cells)
+        replaced = {name: other for name in names if (other := stand_in(name))}
+        streams = "; ".join(
+            f"{name} is replaced by {other.stream}" + (f" ({other.reduced})" if other.reduced else "")
+            for name, other in replaced.items()
+        )
+        made = f" on SYNTHETIC images: {streams}" if streams else ""
+        encoders = " and ".join(dict.fromkeys(config.model.encoder for config in configs))
+        return (
+            f"Scale smoke: a few steps of {encoders}{made}. "
+            "The numbers only show that the code runs; they mean nothing."
+        )
+    widths = _range(config.model.width for config in configs)
+    epochs = _range(config.train.epochs for config in configs)
+    images = _range(config.data.images_per_class or 0 for config in configs)
+    share = "all training images" if images == "0" else f"at most {images} training images a class"
+    return (
+        f"Scale cpu: a budget for two cores (encoder width {widths}, {share}, {epochs} epochs a task). NOT a "
+        "reproduction: published numbers stand beside ours for orientation, and gaps are between two scales."
+    )
+
+
+def _range(numbers: Iterable[int]) -> str:
+    ordered = sorted(set(numbers))
+    return str(ordered[0]) if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"

@@ -1,0 +1,182 @@
+"""The results of a comparison as a JSON file: settings, numbers by seed and run ids; the rest is computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from gplasc._io.files import write_atomic
+from gplasc.errors import UserError
+from gplasc.results.group import Group, Measure
+from gplasc.settings.types import Settings
+from gplasc.study.experiment import Caption
+from gplasc.study.plan import ComparePlan
+
+CLASS_IL = Measure("final_accuracy", "class-IL", scenario="class_il")
+OVERLAP = Measure("overlap", "overlap of two tasks", point="mean")
+_MEASURES = {
+    "class_il": CLASS_IL,
+    "task_il": Measure("final_accuracy", "task-IL", scenario="task_il"),
+    "forgetting": Measure("forgetting", "forgetting, class-IL", scenario="class_il"),
+    "overlap": OVERLAP,
+}
+"""What is kept of every run, by the name it has in the file; the overlap only where it was measured."""
+
+_Label = str | int | float
+
+
+class _Numbers(Settings):
+    """A group as the file has it. The settings of a trial are what is searched, those of a test run are complete."""
+
+    labels: dict[str, _Label]
+    bases: tuple[str, ...] = ()
+    settings: dict[str, Any]
+    runs: dict[int, str]
+    values: dict[str, dict[int, float]]
+
+
+class _Searched(Settings):
+    labels: dict[str, _Label]
+    values: dict[str, tuple[Any, ...]]
+
+
+class Results(Settings):
+    """A comparison: what was planned, and the numbers of its runs.
+
+    The label ``stage`` of a group is "tuning", "test" or "temperature"; the first and the last have a label ``trial``
+    or ``temperature`` too.
+    """
+
+    format: Literal[3] = 3
+    caption: Caption
+    command: str
+    code: dict[str, tuple[str, ...]]
+    """Versions and commits of the code that computed the runs."""
+    plan: ComparePlan
+    searched: tuple[_Searched, ...]
+    numbers: tuple[_Numbers, ...]
+
+    @classmethod
+    def of(
+        cls,
+        groups: Iterable[Group],
+        searched: Iterable[tuple[Mapping[str, _Label], Mapping[str, Sequence[Any]]]],
+        **about: Any,
+    ) -> Results:
+        """Keep what is stored of groups and of the values that were searched for each row."""
+        axes = [_Searched(labels=dict(labels), values=dict(values)) for labels, values in searched]
+
+        def settings(group: Group) -> dict[str, Any]:
+            if group.labels["stage"] != "tuning":
+                return dict(group.settings) if group.labels["stage"] == "test" else {}
+            names = next(one.values for one in axes if one.labels.items() <= group.labels.items())
+            return {name: group.settings[name] for name in names}
+
+        numbers = [
+            _Numbers(
+                labels=dict(group.labels),
+                bases=group.bases,
+                settings=settings(group),
+                runs=dict(group.runs),
+                values={
+                    name: dict(group.by_seed(measure))
+                    for name, measure in _MEASURES.items()
+                    if group.by_seed(measure)
+                },
+            )
+            for group in groups
+        ]
+        return cls(searched=tuple(axes), numbers=tuple(numbers), **about)
+
+    def groups(self, **where: _Label | None) -> list[Group]:
+        """Return the groups with these labels; None selects those without the label."""
+        return [
+            Group(
+                one.labels,
+                {_MEASURES[name]: by_seed for name, by_seed in one.values.items()},
+                one.runs,
+                one.settings,
+                one.bases,
+            )
+            for one in self.numbers
+            if all(one.labels.get(name) == value for name, value in where.items())
+        ]
+
+    @property
+    def measures(self) -> list[Measure]:
+        """What the runs on test have numbers of."""
+        tests = self.groups(stage="test")
+        return [m for m in _MEASURES.values() if m != OVERLAP or any(g.by_seed(m) for g in tests)]
+
+    @property
+    def evaluated_on(self) -> str:
+        """The split that the final runs were evaluated on: test, or validation in a search where nothing is tuned."""
+        return next((str(g.settings["data.evaluate_on"]) for g in self.groups(stage="test")), "test")
+
+    def trials(self, row: Group) -> list[Group]:
+        """Return the trials of a row, in their order."""
+        return self.groups(
+            stage="tuning", **{name: row.labels.get(name) for name in ("row", "stream", "buffer")}
+        )
+
+    def chosen(self, row: Group) -> int | None:
+        """Return the number of the chosen trial of a row; 0 is the preset, also where nothing was tuned."""
+        return choose(self.trials(row)) if self.plan.tunes else 0
+
+    def searched_for(self, row: Group) -> dict[str, tuple[Any, ...]]:
+        """Return the values that were searched for a row, by setting."""
+        return next(one.values for one in self.searched if one.labels.items() <= row.labels.items())
+
+    def by_run(self) -> dict[str, dict[Measure, float]]:
+        """Return the numbers of each run, by run id."""
+        numbers: dict[str, dict[Measure, float]] = {}
+        for group in self.groups():
+            for measure, by_seed in group.values.items():
+                for seed, value in by_seed.items():
+                    numbers.setdefault(group.runs[seed], {})[measure] = value
+        return numbers
+
+    def write(self, path: Path) -> Path:
+        """Write the results as JSON."""
+        return write_atomic(
+            path, json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+        )
+
+
+def read_results(path: Path) -> Results:
+    """Read the results of a comparison.
+
+    Raises:
+        UserError: If the file does not exist or holds something else.
+    """
+    try:
+        return Results.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); check the path") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        what = ": ".join(filter(None, (".".join(map(str, problem["loc"])), problem["msg"])))
+        raise UserError(
+            f"{path} is not the summary of a comparison ({what}); name a file that the option --summary of "
+            "gplasc compare wrote, or a new one"
+        ) from None
+
+
+def choose(trials: Sequence[Group]) -> int | None:
+    """Return the number of the trial with the best mean class-IL on validation; of equal ones the first.
+
+    None if no trial was completed with all tuning seeds.
+    """
+    scores = [
+        (-trial.spread(CLASS_IL).mean, number) for number, trial in enumerate(trials) if is_complete(trial)
+    ]
+    return min(scores)[1] if scores else None
+
+
+def is_complete(trial: Group) -> bool:
+    """Tell whether the runs of all tuning seeds were completed."""
+    return bool(trial.runs) and not trial.missing
