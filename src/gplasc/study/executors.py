@@ -70,10 +70,4 @@ class Engine:
             return processes
         from gplasc.study.ray import RayExecutor
 
-        return RayExecutor(
-            self.address,
-            cpus=1.0 if self.cpus is None else self.cpus,
-            gpus=0.0 if self.gpus is None else self.gpus,
-            threads=self.threads,
-            storage=self.storage,
-        )
+        return RayExecutor(self)

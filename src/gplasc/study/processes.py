@@ -25,10 +25,9 @@ from typing import Any, NamedTuple
 
 from gplasc._io.display import Display, Moment, Shown
 from gplasc.errors import UserError
-from gplasc.results.record import read_record
 from gplasc.runs.workspace import Busy, Workspace
 from gplasc.settings.types import Scale
-from gplasc.study.cell import Cell, Listener, Outcome, State
+from gplasc.study.cell import Cell, Listener, Outcome
 
 _LOG = "log.txt"
 # Imported once by the fork server.
@@ -53,7 +52,7 @@ class Processes:
         for name, number in (("workers", workers), ("threads", threads)):
             if number is not None and number < 1:
                 raise UserError(f"--{name} was given as {number}; it must be at least 1")
-        self.workers = workers
+        self.workers = self.slots = workers
         self.threads = threads or default_threads(workers)
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context: Any = multiprocessing.get_context(method)
@@ -67,11 +66,6 @@ class Processes:
         self._active: dict[str, _Worker] = {}
         self._cancelled: set[str] = set()
         self._stopping = False
-
-    @property
-    def slots(self) -> int:
-        """How many cells are computed at the same time."""
-        return self.workers
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         """Queue a cell; it is computed as soon as a process is free."""
@@ -91,10 +85,7 @@ class Processes:
         with self._lock:
             self._stopping = True
             for worker in self._active.values():
-                if now:
-                    worker.process.kill()
-                else:
-                    worker.ask_to_end()
+                worker.process.kill() if now else worker.ask_to_end()
 
     def close(self) -> None:
         """Wait for all cells and end the processes."""
@@ -114,32 +105,27 @@ class Processes:
                 worker.end()
                 worker = self._start()
             self._active[cell.run_id] = worker
-        last: tuple[State, str] | None = None
-        try:
+        outcome: Outcome | None = None
+        with suppress(EOFError, OSError):  # the process is gone
             worker.connection.send((cell, workspace))
             while isinstance(message := worker.connection.recv(), Moment):
                 listener(cell, message)
-            last = message
-        except (EOFError, OSError):  # the process is gone
-            pass
+            outcome = replace(message, cell=cell)
         with self._lock:
             del self._active[cell.run_id]
-            usable = last is not None and last[0] in ("done", "busy") and not self._ending(cell)
+            usable = outcome is not None and outcome.state in ("done", "busy") and not self._ending(cell)
             if usable and time.monotonic() - worker.born < _YOUNG:
                 self._idle.append(worker)
             else:
                 worker.end()
-        seconds = time.monotonic() - start
-        if last is None:
-            return self._lost(cell, worker.process.exitcode, seconds)
-        state, error = last
-        if state == "done":
-            folder = workspace.out / cell.run_id
-            record = read_record(folder)
-            if record is not None:
-                return Outcome(cell, "done", record, seconds=seconds)
-            state, error = "failed", f"its record is missing from {folder}"
-        return Outcome(cell, state, error=error, seconds=seconds)
+        if outcome is None:
+            code = worker.process.exitcode
+            how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
+            hint = " (out of memory?)" if code == -getattr(signal, "SIGKILL", 9) else ""
+            outcome = Outcome(cell, "failed", error=f"its process {how}{hint}")
+            if self._ending(cell):
+                outcome = Outcome(cell, "interrupted")
+        return replace(outcome, seconds=time.monotonic() - start)
 
     def _ending(self, cell: Cell) -> bool:
         return self._stopping or cell.run_id in self._cancelled
@@ -151,14 +137,6 @@ class Processes:
         process.start()
         theirs.close()
         return _Worker(process, ours, time.monotonic())
-
-    def _lost(self, cell: Cell, code: int | None, seconds: float) -> Outcome:
-        """Return the outcome of a run whose process is gone."""
-        if self._ending(cell):
-            return Outcome(cell, "interrupted", seconds=seconds)
-        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
-        hint = " (out of memory?)" if code == -getattr(signal, "SIGKILL", 9) else ""
-        return Outcome(cell, "failed", error=f"its process {how}{hint}", seconds=seconds)
 
 
 def default_workers(scale: Scale) -> int:
@@ -209,44 +187,34 @@ def _serve(connection: Connection, threads: int) -> None:
         connection.send(run_cell(cell, workspace, Reporter(connection.send)))
 
 
-def run_cell(cell: Cell, workspace: Workspace, reporter: Reporter) -> tuple[State, str]:
-    """Compute a run in this process, which may have computed others; what libraries print goes into its folder.
-
-    Args:
-        cell: The run.
-        workspace: Where it is stored, and data sets are read.
-        reporter: Where its progress is sent.
-
-    Returns:
-        The state of the run, and the error in one sentence if it failed.
-    """
+def run_cell(cell: Cell, workspace: Workspace, display: Display) -> Outcome:
+    """Compute a run in this process, which may have computed others; what libraries print goes into its folder."""
     import torch
 
     from gplasc.errors import Interrupted
     from gplasc.runs.execute import execute
 
     log = _log_to(workspace.out / cell.run_id)
-    last: tuple[State, str]
     # An own method that uses torch's generator depends on no other run.
     torch.set_rng_state(_first_random_state())
     try:
         with warnings.catch_warnings():  # also forgets which warnings were shown
-            execute(cell.spec, replace(workspace, note_unfinished=False), display=reporter)
-        last = ("done", "")
+            result = execute(cell.spec, replace(workspace, note_unfinished=False), display=display)
+        outcome = Outcome(cell, "done", result.record)
     except Busy:
-        last = ("busy", "")
+        outcome = Outcome(cell, "busy")
     except (Interrupted, KeyboardInterrupt):
-        last = ("interrupted", "")
+        outcome = Outcome(cell, "interrupted")
     except UserError as error:
-        last = ("failed", str(error))
+        outcome = Outcome(cell, "failed", error=str(error))
     except Exception as error:
         traceback.print_exc()
-        last = ("failed", f"{type(error).__name__}: {error} (see {log})")
+        outcome = Outcome(cell, "failed", error=f"{type(error).__name__}: {error} (see {log})")
     sys.stdout.flush()
     sys.stderr.flush()
-    if log is not None and last[0] != "busy" and log.stat().st_size == 0:
+    if log is not None and outcome.state != "busy" and log.stat().st_size == 0:
         log.unlink()
-    return last
+    return outcome
 
 
 @lru_cache

@@ -24,16 +24,17 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gplasc
 from gplasc._io.display import Moment
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.results.record import RECORD, read_record
+from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file, read_from_copies
-from gplasc.study.cell import Cell, Listener, Outcome, State
+from gplasc.study.cell import Cell, Listener, Outcome
+from gplasc.study.executors import Engine
 from gplasc.study.processes import Reporter, run_cell
 from gplasc.study.storage import Storage
 
@@ -45,46 +46,36 @@ class RayExecutor:
     """An executor with the nodes of a Ray cluster.
 
     Args:
-        address: Address of the cluster; default: RAY_ADDRESS, else the cluster of this machine, which is started
-            if there is none.
-        cpus: Cores of each run.
-        gpus: GPUs of each run; a fraction lets several runs share one.
-        threads: Threads of torch in each run; default: its cores.
-        storage: fsspec address that all nodes reach, for checkpoints; default: none are kept outside the nodes.
+        engine: The cluster, and what each run needs of it.
 
     Raises:
         UserError: If Ray is not installed, the cluster or the storage cannot be reached, or a number is not allowed.
     """
 
-    def __init__(
-        self,
-        address: str | None = None,
-        *,
-        cpus: float = 1.0,
-        gpus: float = 0.0,
-        threads: int | None = None,
-        storage: str | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine) -> None:
+        cpus, gpus, threads = (
+            (1.0 if engine.cpus is None else engine.cpus),
+            engine.gpus or 0.0,
+            engine.threads,
+        )
         if cpus <= 0:
             raise UserError(f"--cpus was given as {cpus:g}; each run needs more than 0")
         if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
             raise UserError(f"--gpus was given as {gpus:g}; allowed: a part of 1, or a whole number")
-        if threads is not None and threads < 1:
-            raise UserError(f"--threads was given as {threads}; it must be at least 1")
         try:
             import ray
         except ModuleNotFoundError:
             raise UserError(
                 "--engine ray needs Ray, which is not installed; run: pip install 'gplasc[ray]'"
             ) from None
-        self._storage = None if storage is None else Storage(storage)
+        self._storage = None if engine.storage is None else Storage(engine.storage)
         if self._storage is not None:
             self._storage.check()
         self._ray: Any = ray
         package = str(Path(gplasc.__file__).parent)
         try:
             ray.init(
-                address=address,
+                address=engine.address,
                 runtime_env={"py_modules": [package], "excludes": ["**/__pycache__", "*.pyc"]},
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -92,7 +83,7 @@ class RayExecutor:
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
             reason = str(error).partition("\n")[0]
             raise UserError(
-                f"the Ray cluster {address or 'of this machine'} cannot be used ({reason}); check --address "
+                f"the Ray cluster {engine.address or 'of this machine'} cannot be used ({reason}); check --address "
                 "with `ray status --address ADDRESS`"
             ) from None
         self._wanted = {"CPU": cpus, "GPU": gpus}
@@ -175,15 +166,16 @@ class RayExecutor:
         if self._ending(cell):
             waiting.future.set_result(Outcome(cell, "interrupted"))
             return
-        order = _Order(
+        reference = self._task.options(name=cell.text).remote(
             cell,
             workspace,
-            self._read_sources(cell),
-            None if self._storage else self._mark(workspace.out),
-            self._num_threads,
-            self._storage,
+            self._board,
+            sources=self._read_sources(cell),
+            mark=None if self._storage else self._mark(workspace.out),
+            threads=self._num_threads,
+            storage=self._storage,
         )
-        self._waiting[self._task.options(name=cell.text).remote(order, self._board)] = waiting
+        self._waiting[reference] = waiting
 
     def _ending(self, cell: Cell) -> bool:
         return self._stopping or cell.run_id in self._cancelled
@@ -238,29 +230,26 @@ class RayExecutor:
     def _outcome(self, waiting: _Waiting, reference: Any) -> Outcome:
         from ray.exceptions import RayError, TaskCancelledError, WorkerCrashedError
 
-        cell, folder = waiting.cell, waiting.workspace.out / waiting.cell.run_id
+        cell = waiting.cell
         try:
-            answer: _Answer = self._ray.get(reference)
-            _store(folder, answer.files)
-            if self._storage is not None and answer.files:
+            outcome: Outcome
+            outcome, files = self._ray.get(reference)
+            for name in sorted(files, key=RECORD.__eq__):  # the record last: it says that the rest is there
+                write_atomic(waiting.workspace.out / cell.run_id / name, files[name])
+            if self._storage is not None and files:
                 self._storage.delete(cell.run_id)
-            record = read_record(folder) if answer.state == "done" else None
+            return replace(outcome, cell=cell)
         except TaskCancelledError:
             return Outcome(cell, "interrupted")
         except WorkerCrashedError:
             if self._ending(cell):
                 return Outcome(cell, "interrupted")
             error = f"its worker died {_RETRIES + 1} times (out of memory?)"
-            return Outcome(cell, "failed", error=error)
-        except RayError as error:
-            reason = str(error).strip().rpartition("\n")[2]
-            return Outcome(cell, "failed", error=f"{type(error).__name__}: {reason}")
-        except (OSError, UserError) as error:
-            return Outcome(cell, "failed", error=str(error))
-        if answer.state == "done" and record is None:
-            error_text = f"its record is missing from {folder}"
-            return Outcome(cell, "failed", error=error_text, seconds=answer.seconds)
-        return Outcome(cell, answer.state, record, answer.error, answer.seconds)
+        except RayError as problem:
+            error = f"{type(problem).__name__}: {str(problem).strip().rpartition(chr(10))[2]}"
+        except OSError as problem:
+            error = str(problem)
+        return Outcome(cell, "failed", error=error)
 
 
 @dataclass(frozen=True)
@@ -272,29 +261,6 @@ class _Waiting:
     listener: Listener
     future: Future[Outcome]
     starts: int = 0
-
-
-class _Order(NamedTuple):
-    """What is sent to a worker: the cell, the user's source files by path, and where checkpoints are.
-
-    mark: A file that the worker finds if it shares the folder of the runs; None: it shall not look.
-    """
-
-    cell: Cell
-    workspace: Workspace
-    sources: dict[str, str]
-    mark: Path | None
-    threads: int
-    storage: Storage | None
-
-
-class _Answer(NamedTuple):
-    """What a worker returns; the files of the run only where its folder is not shared."""
-
-    state: State
-    error: str
-    seconds: float
-    files: dict[str, bytes]
 
 
 class _Board:
@@ -311,45 +277,56 @@ class _Board:
         return found
 
 
-def _store(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of a run that was computed elsewhere, the record last: it says that the rest is there."""
-    for name in sorted(files, key=lambda name: name == RECORD):
-        write_atomic(folder / name, files[name])
-
-
 # ---- in the worker -------------------------------------------------------------------------------------------------
 
 
-def _compute(order: _Order, board: Any) -> _Answer:
-    """Compute one run."""
+def _compute(
+    cell: Cell,
+    workspace: Workspace,
+    board: Any,
+    *,
+    sources: Mapping[str, str],
+    mark: Path | None,
+    threads: int,
+    storage: Storage | None,
+) -> tuple[Outcome, dict[str, bytes]]:
+    """Compute one run; return its files too if its folder is not shared.
+
+    Args:
+        cell: The run.
+        workspace: Where the driver stores it.
+        board: Where its progress is kept.
+        sources: The user's source files, by path.
+        mark: A file that is found here if the folder of the runs is shared; None: it shall not be looked for.
+        threads: Threads of torch.
+        storage: Where checkpoints are kept.
+    """
     import torch
 
     start = time.monotonic()
     # A node started in the background ignores SIGINT, by which Ray cancels a task.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    torch.set_num_threads(order.threads)
-    cell, workspace = order.cell, order.workspace
-    shared = order.mark is not None and order.mark.exists()
+    torch.set_num_threads(threads)
+    shared = mark is not None and mark.exists()
     if not shared:
         workspace = replace(workspace, out=_own_folder() / "runs")
     folder = workspace.out / cell.run_id
-    read_from_copies(_copy(order.sources))
-    reporter = Reporter(lambda moment: board.put.remote(cell.run_id, moment))
+    read_from_copies(_copy(sources))
     with _output_restored():
-        if order.storage is not None:
+        if storage is not None:
             try:
-                order.storage.fetch(folder)
-            except UserError as unread:
-                return _Answer("failed", str(unread), time.monotonic() - start, {})
-            workspace = replace(workspace, on_saved=order.storage.keep)
-        state, error = run_cell(cell, workspace, reporter)
+                storage.fetch(folder)
+            except UserError as error:
+                return Outcome(cell, "failed", error=str(error)), {}
+            workspace = replace(workspace, on_saved=storage.keep)
+        outcome = run_cell(cell, workspace, Reporter(lambda moment: board.put.remote(cell.run_id, moment)))
     files: dict[str, bytes] = {}
-    if not shared and state == "done":
+    if not shared and outcome.state == "done":
         paths = [path for path in folder.iterdir() if path.is_file() and path.stat().st_size]
         files = {path.name: path.read_bytes() for path in paths}
         shutil.rmtree(folder, ignore_errors=True)
-    return _Answer(state, error, time.monotonic() - start, files)
+    return replace(outcome, seconds=time.monotonic() - start), files
 
 
 def _own_folder() -> Path:
