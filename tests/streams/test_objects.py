@@ -74,7 +74,7 @@ def test_sixteen_bit_gray_keeps_its_brightness(kind):
     if kind == "file":
         content = io.BytesIO()
         image.save(content, "PNG")
-        pixels = decode_image(content, None, gray=True)
+        pixels = decode_image(content, None, "image", gray=True)
     else:
         pixels = as_image(image, "image")
     assert pixels.tolist() == [[[0, 0x40], [0x80, 0xFF]]]

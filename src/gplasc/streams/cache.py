@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +18,7 @@ from torch import Tensor
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
 from gplasc.errors import UserError
-from gplasc.streams.decode import read_image, undecodable
+from gplasc.streams.decode import Undecodable, read_image
 from gplasc.streams.files import ImageFiles
 from gplasc.streams.locate import cache_folder
 from gplasc.streams.storage import MappedImages
@@ -26,7 +26,6 @@ from gplasc.streams.storage import MappedImages
 # Part of the key: raise it when the same files would give other pixels.
 _VERSION = 2
 _KEPT_SECONDS = 14 * 24 * 3600
-
 
 Decoded = tuple[MappedImages, Tensor, tuple[str, ...]]
 """Images of the files that could be decoded, (K,) int64 their places in the list of files, and the other files."""
@@ -48,37 +47,31 @@ def decode(name: str, images: ImageFiles, size: int, *, skip_corrupt: bool = Fal
     Raises:
         UserError: If an image cannot be decoded, or the result cannot be kept.
     """
-    files = [file for file, _, _ in images.images]
-    if not files:
+    if not images.images:
         raise UserError(f"{images.root} holds no images for {name}; name the folder that does")
     place = hashlib.sha256(os.fsencode(images.root.resolve())).hexdigest()[:8]
     prefix = f"{name}-{size}px-{place}"
     folder = cache_folder() / "decoded"
-    target = folder / f"{prefix}-{file_state(images.root, files, _VERSION, size, images.upright)[:16]}"
+    target = folder / f"{prefix}-{file_state(images.root, images.names, _VERSION, size, images.upright)[:16]}"
     try:
-        decoded = _open(target, files, size)
+        decoded = _open(target, images, size)
         if decoded is None:
             with locked(folder / f"{prefix}.lock"):
-                decoded = _open(target, files, size)
+                decoded = _open(target, images, size)
                 if decoded is None:
-                    needed, free = len(files) * 3 * size * size, shutil.disk_usage(folder).free
-                    if needed > free:
-                        raise UserError(
-                            f"the decoded images of {name} need {needed / 1e9:.1f} GB, {folder} has "
-                            f"{free / 1e9:.1f}; make room, choose a smaller image size, or name another cache "
-                            "folder with GPLASC_CACHE"
-                        )
-                    skipped = _make(target, images, files, size, skip_corrupt)
+                    _make(target, images, size, skip_corrupt)
                     _forget(folder, prefix, target)
-                    decoded = _mapped(target, files, size, skipped)
+                    decoded = _open(target, images, size)
     except OSError as error:
         raise UserError(
             f"the decoded images of {name} cannot be kept in {folder}: {error.strerror or error}; "
             "make room, or name another cache folder with GPLASC_CACHE"
         ) from error
-    _, _, left_out = decoded
-    if left_out and not skip_corrupt:
-        raise undecodable(images.root / left_out[0], "found when it was decoded before")
+    if decoded is None:
+        raise UserError(f"{target} cannot be read back; delete it and try again")
+    _, _, skipped = decoded
+    if skipped and not skip_corrupt:
+        raise Undecodable(images.root / skipped[0], "found when it was decoded before")
     return decoded
 
 
@@ -97,80 +90,74 @@ def file_state(root: Path, files: Sequence[str], *others: object) -> str:
 
 
 def _forget(folder: Path, prefix: str, current: Path) -> None:
-    """Delete what was decoded from an earlier state of the same files: no run can still read it after weeks.
-
-    Temporary folders of killed processes go at once; whoever holds the lock is the only one at work.
-    """
+    """Delete what was decoded from earlier states of the same files weeks ago, and what killed processes left."""
     for stale in [*folder.glob(f"{prefix}-*"), *folder.glob(f".{prefix}-*.tmp")]:
         old = stale.stat().st_mtime < time.time() - _KEPT_SECONDS
         if stale != current and (old or stale.name.startswith(".")):
             shutil.rmtree(stale, ignore_errors=True)
 
 
-def _open(target: Path, files: Sequence[str], size: int) -> Decoded | None:
+def _open(target: Path, images: ImageFiles, size: int) -> Decoded | None:
     """Open what was decoded before; None when it is not there or not whole."""
+    names = images.names
     try:
         skipped = set(json.loads((target / "skipped.json").read_text()))
-        if not all(row in range(len(files)) for row in skipped):
-            return None
-        decoded = _mapped(target, files, size, skipped)
-        if decoded[0].path.stat().st_size != len(decoded[0]) * decoded[0].image_bytes:
+        kept = torch.tensor([row for row in range(len(names)) if row not in skipped], dtype=torch.int64)
+        mapped = MappedImages(target / "images", (len(kept), 3, size, size))
+        if (
+            len(kept) + len(skipped) != len(names)
+            or mapped.path.stat().st_size != len(kept) * mapped.image_bytes
+        ):
             return None
         with suppress(OSError):
             os.utime(target)  # it is in use
-        return decoded
+        return mapped, kept, tuple(names[row] for row in sorted(skipped))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
-def _mapped(target: Path, files: Sequence[str], size: int, skipped: Collection[int]) -> Decoded:
-    kept = torch.tensor([row for row in range(len(files)) if row not in skipped], dtype=torch.int64)
-    images = MappedImages(target / "images", (len(kept), 3, size, size))
-    return images, kept, tuple(files[row] for row in sorted(skipped))
-
-
-def _make(target: Path, images: ImageFiles, files: Sequence[str], size: int, skip_corrupt: bool) -> set[int]:
+def _make(target: Path, images: ImageFiles, size: int, skip_corrupt: bool) -> None:
     """Decode everything into a temporary folder, then give it its name: others see all of it or nothing.
 
-    Returns the numbers of the files that cannot be decoded. Pillow releases Python's lock while it decodes and
-    resizes, so threads are enough; only one batch is decoded ahead of the writer.
+    Pillow releases Python's lock while it decodes and resizes, so threads are enough; only one batch is decoded
+    ahead of the writer.
     """
     from rich.console import Console
     from rich.progress import track
 
-    def read(file: str) -> Tensor | None:
+    def read(name: str) -> Tensor | None:
         try:
-            return read_image(images.root / file, size, upright=images.upright)
-        except UserError:
+            return read_image(images.root / name, size, upright=images.upright)
+        except Undecodable:
             if not skip_corrupt:
                 raise
             return None
 
+    names = images.names
+    needed, free = len(names) * 3 * size * size, shutil.disk_usage(target.parent).free
+    if needed > free:
+        raise UserError(
+            f"decoded images need {needed / 1e9:.1f} GB, {target.parent} has {free / 1e9:.1f}; "
+            "make room, choose a smaller image size, or name another cache folder with GPLASC_CACHE"
+        )
     workers = min(16, os.cpu_count() or 1)
-    batches = (files[start : start + 16 * workers] for start in range(0, len(files), 16 * workers))
-    console = Console(stderr=True)
-    skipped: set[int] = set()
+    batches = (names[start : start + 16 * workers] for start in range(0, len(names), 16 * workers))
+    text, console = f"decoding {images.root.name} to {size} px, once", Console(stderr=True)
+    skipped: list[int] = []
     with temporary_folder(target) as temporary, ThreadPoolExecutor(workers) as pool:
         decoded = (pixels for batch in batches for pixels in pool.map(read, batch))
-        bar = track(
-            decoded,
-            f"decoding {images.root.name} to {size} px, once",
-            total=len(files),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        hidden = not console.is_terminal
+        bar = track(decoded, text, len(names), console=console, transient=True, disable=hidden)
         with (temporary / "images").open("wb") as file:
             for number, pixels in enumerate(bar):
                 if pixels is None:
-                    skipped.add(number)
+                    skipped.append(number)
                 else:
                     file.write(pixels.numpy().data)
             file.flush()
             os.fsync(file.fileno())
-        if len(skipped) == len(files):
+        if len(skipped) == len(names):
             raise UserError(
-                f"none of the {len(files)} images below {images.root} can be decoded; is it the right folder?"
+                f"none of the {len(names)} images below {images.root} can be decoded; is it the right folder?"
             )
-        (temporary / "skipped.json").write_text(json.dumps(sorted(skipped)))
-    return skipped
+        (temporary / "skipped.json").write_text(json.dumps(skipped))

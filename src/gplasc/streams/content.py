@@ -54,8 +54,7 @@ def fingerprint(source: str | Path | Stream, *, data_dir: str | Path | None = No
                 f"{file}\0{files.class_names[label]}\0{'test' if is_test else 'train'}"
                 for file, label, is_test in files.images
             ]
-            names = [file for file, _, _ in files.images]
-            return _of_files(files.root, names, [*facts, *files.class_names])
+            return _of_files(files.root, files.names, [*facts, *files.class_names])
         if files.paths:
             # Several files are told apart by their names; that of a single one is the user's choice.
             names = [path.name for path in files.paths]
@@ -75,9 +74,9 @@ def _of_files(root: Path, names: list[str], facts: list[str]) -> str:
     for name in names:
         with open_regular(root / name) as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    # A digest of files that changed while they were read is not kept.
+    # A digest of files that changed while they were read is not kept; it can be computed again.
     if file_state(root, names, str(root.resolve()), _start(facts).hexdigest()) == key:
-        with suppress(UserError):  # it can be computed again
+        with suppress(UserError):
             write_atomic(kept, digest.hexdigest())
     return digest.hexdigest()
 
@@ -87,11 +86,12 @@ def _of_stream(stream: Stream) -> str:
     for task in stream:
         for part, samples in (("train", task.train), ("test", task.test), ("validation", task.validation)):
             digest.update(f"{task.index}/{part}/{0 if samples is None else len(samples)}\n".encode())
-            for start in range(0, 0 if samples is None else len(samples), _ROWS):
-                assert samples is not None
-                rows = samples.take(torch.arange(start, min(start + _ROWS, len(samples))))
-                digest.update(rows.x.cpu().contiguous().numpy().data)
-                digest.update(rows.y.cpu().contiguous().numpy().data)
+            if samples is None:
+                continue
+            for rows in torch.arange(len(samples)).split(_ROWS):
+                taken = samples.take(rows)
+                digest.update(taken.x.contiguous().numpy().data)
+                digest.update(taken.y.contiguous().numpy().data)
     return digest.hexdigest()
 
 

@@ -30,43 +30,42 @@ _LARGE_PIXELS = 4 * 10**6
 _large = threading.Lock()
 
 
-class Undecodable(Exception):
-    """An image cannot be decoded; the text says why."""
+class Undecodable(UserError):
+    """An image cannot be decoded."""
 
-
-def undecodable(path: Path, reason: str) -> UserError:
-    """Return the error for a file that is not an image."""
-    return UserError(
-        f"{printable(str(path), lines=False)} cannot be decoded ({reason}); "
-        "replace it, or leave such images out with --skip-corrupt"
-    )
+    def __init__(self, name: object, reason: str) -> None:
+        super().__init__(
+            f"{printable(str(name), lines=False)} cannot be decoded ({reason}); "
+            "replace it or leave it out, for image files with --skip-corrupt"
+        )
 
 
 def read_image(path: Path, size: int | None = None, *, upright: bool = True) -> Tensor:
     """Decode one file to RGB of its own size or of `size` x `size` pixels: (3, H, W).
 
     Raises:
-        UserError: If it cannot be decoded.
+        Undecodable: If it cannot be decoded.
     """
     try:
-        with open_regular(path) as file:
-            return decode_image(file, size, upright=upright)
-    except (Undecodable, UserError) as error:
+        file = open_regular(path)
+    except UserError as error:
         reason = str(error).partition(";")[0].replace(f"{path} ", "it ")
-        raise undecodable(path, reason) from error
+        raise Undecodable(path, reason) from error
+    with file:
+        return decode_image(file, size, path, upright=upright)
 
 
-def decode_image(file: IO[bytes], size: int | None, *, upright: bool = False, gray: bool = False) -> Tensor:
-    """Decode the content of an image file.
+def decode_image(
+    file: IO[bytes], size: int | None, name: object, *, upright: bool = False, gray: bool = False
+) -> Tensor:
+    """Decode the content of an image file: (3, H, W) uint8, or (1, H, W) for gray images if `gray` is set.
 
     Args:
         file: A JPEG, PNG, BMP, GIF, WebP, TIFF or PPM file, open for reading.
         size: Width and height to resize to; None: those of the image.
+        name: What it is, for messages.
         upright: Turn the image the way the camera was held.
         gray: Keep the single channel of gray images.
-
-    Returns:
-        (3, H, W) pixels, or (1, H, W) for gray images if `gray` is set.
 
     Raises:
         Undecodable: If it cannot be decoded or is too large.
@@ -90,7 +89,7 @@ def decode_image(file: IO[bytes], size: int | None, *, upright: bool = False, gr
                 return _pixels(image, size, gray)
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
         reason = re.sub(" <_io.*?>", "", str(error).split("\n")[0])[:120]
-        raise Undecodable(reason or type(error).__name__) from error
+        raise Undecodable(name, reason or type(error).__name__) from error
 
 
 def as_image(image: Any, name: str, size: int | None = None) -> Tensor:

@@ -61,11 +61,8 @@ def read_bytes(path: Path, limit: int) -> bytes:
     Raises:
         UserError: If it cannot be read, is empty or is larger.
     """
-    with open_regular(path) as file:
-        try:
-            content = file.read(limit + 1)
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    with open_regular(path) as file, readable(path):
+        content = file.read(limit + 1)
     if not content:
         raise UserError(f"{path} is empty; delete it and get it again")
     if len(content) > limit:
@@ -124,6 +121,11 @@ class ImageFiles:
     class_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
     upright: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The paths of the images below `root`."""
+        return [name for name, _, _ in self.images]
 
 
 @dataclass(frozen=True)

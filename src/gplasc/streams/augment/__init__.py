@@ -13,9 +13,6 @@ therefore gives the same random numbers on every device, and a process can draw 
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from gplasc.streams.augment.basic import Augmentation, Plain, Replay, StoredViews
 from gplasc.streams.augment.contrastive import Contrastive
 
@@ -35,8 +32,3 @@ DEVIATIONS = (
 )
 """Differences from torchvision's transforms, on which the code of SupContrast, Co2L and CCLIS is built, and from
 the constants of that code."""
-
-
-def views(x: Tensor, augmentation: Augmentation, count: int, generator: torch.Generator) -> Tensor:
-    """Return ``augmentation(x, generator, views=count)``."""
-    return augmentation(x, generator, views=count)

@@ -46,6 +46,17 @@ class Augmentation(ABC):
     def apply(self, x: Tensor, drawn: Tensor) -> Tensor:
         """Augment images by the rows of `drawn` that belong to them."""
 
+    def _check_settings(self, **probabilities: float) -> None:
+        """Check the normalization, and that probabilities lie between 0 and 1."""
+        if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3) or min(self.std) <= 0:
+            raise ValueError(
+                f"mean is {self.mean} and std is {self.std}; both need one number per channel, for 1 or 3 channels, "
+                "and std must be positive"
+            )
+        for name, value in probabilities.items():
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} is {value}; a probability lies between 0 and 1")
+
     def _check(self, x: Tensor) -> None:
         if x.ndim != 4 or x.dtype != torch.uint8:
             raise ValueError(
@@ -66,7 +77,7 @@ class Plain(Augmentation):
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        check_normalization(self.mean, self.std)
+        self._check_settings()
 
     def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
         """Draw nothing: (N, 0)."""
@@ -88,8 +99,7 @@ class Replay(Augmentation):
     flip: float = 0.5
 
     def __post_init__(self) -> None:
-        check_normalization(self.mean, self.std)
-        check_probability("flip", self.flip)
+        self._check_settings(flip=self.flip)
         if self.image_size < 1 or self.padding < 0:
             raise ValueError(
                 f"image_size is {self.image_size} and padding is {self.padding}; "
@@ -150,21 +160,6 @@ class StoredViews(Augmentation):
 
     def _check(self, x: Tensor) -> None:
         pass
-
-
-def check_normalization(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    """Raise ValueError unless both have one number per channel, 1 or 3, and std is positive."""
-    if len(mean) != len(std) or len(mean) not in (1, 3) or min(std) <= 0:
-        raise ValueError(
-            f"mean is {mean} and std is {std}; both need one number per channel, for 1 or 3 channels, "
-            "and std must be positive"
-        )
-
-
-def check_probability(name: str, value: float) -> None:
-    """Raise ValueError unless the value lies between 0 and 1."""
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} is {value}; a probability lies between 0 and 1")
 
 
 def _normalize(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gplasc._io.transfer import transfer
 from gplasc.streams.augment._linear import add_blur, recolor_rows, resize_matrices, shaped, tents
-from gplasc.streams.augment.basic import Augmentation, check_normalization, check_probability
+from gplasc.streams.augment.basic import Augmentation
 
 _PIECE = 1 << 18
 """Numbers of a batch that go through all steps at once on a CPU: 1 MB, about half of a core's cache."""
@@ -57,7 +57,9 @@ class Contrastive(Augmentation):
     blur_sigma: tuple[float, float] = (0.1, 2.0)
 
     def __post_init__(self) -> None:
-        check_normalization(self.mean, self.std)
+        self._check_settings(
+            flip=self.flip, jitter_probability=self.jitter_probability, gray=self.gray, blur=self.blur or 0.0
+        )
         if self.image_size < 1:
             raise ValueError(f"image_size is {self.image_size}; it must be positive")
         if not 0 < self.scale[0] <= self.scale[1] <= 1:
@@ -72,8 +74,6 @@ class Contrastive(Augmentation):
                 f"jitter is {self.jitter}; it must be brightness, contrast, saturation and hue, "
                 "none negative, hue at most 0.5"
             )
-        for name in ("flip", "jitter_probability", "gray", "blur"):
-            check_probability(name, getattr(self, name) or 0.0)
 
     def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
         """Draw 11 numbers for each of n images of height x width pixels.

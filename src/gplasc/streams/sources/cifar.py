@@ -117,13 +117,11 @@ def _read_batch(path: Path, version: _Version) -> _Arrays:
     images, labels = batch.get("data"), batch.get(version.label_key)
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
         raise UserError(f"{path} holds no images of 3,072 bytes under 'data'; delete it and get it again")
-    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+    whole = isinstance(labels, list) and all(isinstance(label, int) for label in labels)
+    if not whole or not labels or len(labels) != len(images):
         raise UserError(
-            f"{path} holds no list of labels under {version.label_key!r}; delete it and get it again"
-        )
-    if len(labels) != len(images) or not labels:
-        raise UserError(
-            f"{path} holds {len(images)} images but {len(labels)} labels; delete it and get it again"
+            f"{path} holds no label under {version.label_key!r} for each of {len(images)} images; "
+            "delete it and get it again"
         )
     return np.asarray(images), np.array([min(max(label, -1), 2**31) for label in labels], dtype=np.int64)
 
@@ -159,18 +157,37 @@ def _read_dict(path: Path) -> dict[str, Any]:
     }
 
 
-_URL = "https://www.cs.toronto.edu/~kriz/"
-STREAMS = (
-    StreamInfo(
-        name="seq-cifar10",
-        description="CIFAR-10, small color photographs",
+def _info(
+    number: int,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    layout: Layout,
+    checksums: dict[str, str],
+    stand_in: StandIn,
+) -> StreamInfo:
+    archive = layout.archives[0]
+    return StreamInfo(
+        name=f"seq-cifar{number}",
+        description=f"CIFAR-{number}, small color photographs",
         tasks=5,
-        classes_per_task=2,
+        classes_per_task=number // 5,
         image_size=32,
         channels=3,
         read=_read,
         train_images=50_000,
         test_images=10_000,
+        mean=mean,
+        std=std,
+        layout=layout,
+        downloads=(Download(archive, (f"https://www.cs.toronto.edu/~kriz/{archive}",), checksums[archive]),),
+        checksums=checksums,
+        stand_in=stand_in,
+    )
+
+
+STREAMS = (
+    _info(
+        10,
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2615),
         layout=Layout(
@@ -178,14 +195,8 @@ STREAMS = (
             markers=("data_batch_1", "data_batch_1.bin"),
             archives=("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
         ),
-        downloads=(
-            Download(
-                "cifar-10-python.tar.gz",
-                (f"{_URL}cifar-10-python.tar.gz",),
-                "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-            ),
-        ),
         checksums={
+            "cifar-10-python.tar.gz": "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
             "cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530",
             "data_batch_1": "md5:c99cafc152244af753f735de768cd75f",
             "data_batch_2": "md5:d4bba439e000b95fd0a9bffe97cbabec",
@@ -203,16 +214,8 @@ STREAMS = (
         },
         stand_in=StandIn("synthetic:tasks=5,classes=2,size=32,channels=3,train=8,test=4"),
     ),
-    StreamInfo(
-        name="seq-cifar100",
-        description="CIFAR-100, small color photographs",
-        tasks=5,
-        classes_per_task=20,
-        image_size=32,
-        channels=3,
-        read=_read,
-        train_images=50_000,
-        test_images=10_000,
+    _info(
+        100,
         mean=(0.5071, 0.4867, 0.4408),
         std=(0.2675, 0.2565, 0.2761),
         layout=Layout(
@@ -220,14 +223,8 @@ STREAMS = (
             markers=("train.bin", "fine_label_names.txt", "meta"),
             archives=("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
         ),
-        downloads=(
-            Download(
-                "cifar-100-python.tar.gz",
-                (f"{_URL}cifar-100-python.tar.gz",),
-                "sha256:85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
-            ),
-        ),
         checksums={
+            "cifar-100-python.tar.gz": "sha256:85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
             "cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8",
             "train": "md5:16019d7e3df5f24257cddd939b257f8d",
             "test": "md5:f0ef6b0ae62326f3e7ffdfab6717acfc",

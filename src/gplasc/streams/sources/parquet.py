@@ -78,7 +78,7 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
         from pyarrow import parquet
     except ImportError:
         raise UserError("parquet files need pyarrow: pip install pyarrow") from None
-    from gplasc.streams.decode import Undecodable, decode_image
+    from gplasc.streams.decode import decode_image
 
     with open_regular(path) as file:
         try:
@@ -93,7 +93,8 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
                         raise UserError(
                             f"{path}: row {len(labels)} has no image bytes or no label; leave it out"
                         )
-                    images.append(decode_image(io.BytesIO(content), size, gray=True))
+                    name = f"{path}: image {len(labels)}"
+                    images.append(decode_image(io.BytesIO(content), size, name, gray=True))
                     labels.append(label)
                     total += images[-1].nbytes
                     if total > _MOST_BYTES:
@@ -102,10 +103,6 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
                             "set data.image_size to make images smaller"
                         )
             return _class_names(table.schema_arrow, columns[1])
-        except Undecodable as error:
-            raise UserError(
-                f"{path}: image {len(labels)} cannot be decoded ({error}); replace it or leave it out"
-            ) from error
         except (pyarrow.ArrowException, OSError, KeyError) as error:
             reason = str(error).split("\n")[0][:120]
             raise UserError(f"{path} cannot be read ({reason}); write it again") from error
