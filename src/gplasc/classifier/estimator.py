@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import itertools
+import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,17 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gplasc._io.display import display
-from gplasc.classifier.intake import (
-    Label,
-    LabeledImages,
-    as_label,
-    fit_channels,
-    list_files,
-    read_image_or_array,
-    read_labeled,
-)
+from gplasc.classifier.intake import Label, LabeledImages, as_labels, fit, iterate_images, read_labeled
 from gplasc.classifier.model import ClassifierModel, TaskRecord
-from gplasc.classifier.pipeline import Pipeline, resize
+from gplasc.classifier.pipeline import Pipeline
 from gplasc.classifier.state import SavedState, held, read_state, write_state
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
@@ -38,13 +30,11 @@ from gplasc.models import EncoderBuilder
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.types import OBJECT, Config, Scale
-from gplasc.streams.arrays import as_images
 from gplasc.streams.decode import read_image
 
 PRESETS = "classifier"
 """The name under which presets know a classifier, in place of a stream's."""
 _FOLDER_SIZE = 64
-_NOTHING = "nothing was learned yet; call learn(X, y) first"
 _BATCH = 64
 
 
@@ -177,7 +167,7 @@ class ContinualClassifier:
         If learning fails, the classifier is as it was before.
         """
         before = self._model_or_none
-        model = before or self._build(_shape(data), len(set(data.labels)))
+        model = before or self._build(data.shape, len(set(data.labels)))
         saved = copy.deepcopy(model.state_dict()) if before else None
         shown = display(self.quiet)
         try:
@@ -211,12 +201,12 @@ class ContinualClassifier:
                 read in batches.
         """
         best = self.predict_proba(X).argmax(1)
-        found: NDArray[Any] = self.classes_[best]
-        return found
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """Return the probability of each class, (N, classes), in the order of ``classes_``."""
-        parts = [np.zeros((0, len(self._learned.classes)), np.float32), *self.iterate_probabilities(X)]
+        parts = [np.zeros((0, len(self.model.classes)), np.float32), *self.iterate_probabilities(X)]
         return np.concatenate(parts)
 
     def iterate_probabilities(self, X: Any) -> Iterator[NDArray[np.float32]]:  # noqa: N803
@@ -225,9 +215,9 @@ class ContinualClassifier:
         Args:
             X: As for `predict`.
         """
-        channels, size = self._learned.shape[0], self._learned.shape[-1]
-        for images in _batches(X):
-            rows = [resize(fit_channels(image, channels), size) for image in images]
+        channels, size = self.model.shape[0], self.model.shape[-1]
+        for images in iterate_images(X, _BATCH):
+            rows = [fit(image, channels, size) for image in images]
             with torch.inference_mode():
                 yield self.pipeline(torch.cat(rows)).cpu().numpy()
 
@@ -241,9 +231,9 @@ class ContinualClassifier:
             count: How many classes.
             skip_corrupt: Whether to leave out images that cannot be decoded, with a warning.
         """
-        classes = self._learned.classes
-        for batch in _pieces(files):
-            read = dict(_decoded(batch, skip_corrupt))
+        classes = self.model.classes
+        for start in range(0, len(files), _BATCH):
+            read = dict(_decoded(files[start : start + _BATCH], skip_corrupt))
             for file, row in zip(read, self.predict_proba(read.values()), strict=True):
                 best = row.argsort()[::-1][:count]
                 yield file, [(classes[number], float(row[number])) for number in best.tolist()]
@@ -257,13 +247,13 @@ class ContinualClassifier:
         """
         if y is None:
             data = self.read(X)
-            X, given = data.x, list(data.labels)  # noqa: N806
-        else:
-            given = [as_label(label) for label in (y.tolist() if hasattr(y, "tolist") else y)]
-        found = self.predict(X).tolist()
-        if len(found) != len(given):
-            raise UserError(f"there are {len(found)} images and {len(given)} labels; give one for each image")
-        right = sum(int(a == b) for a, b in zip(found, given, strict=True))
+            X, y = data.x, data.labels  # noqa: N806
+        labels, given = self.predict(X).tolist(), as_labels(y)
+        if len(labels) != len(given):
+            raise UserError(
+                f"there are {len(labels)} images and {len(given)} labels; give one for each image"
+            )
+        right = sum(int(a == b) for a, b in zip(labels, given, strict=True))
         return right / max(len(given), 1)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------
@@ -310,7 +300,7 @@ class ContinualClassifier:
         Args:
             path: The folder; a state that is there already is replaced.
         """
-        model, folder = self._learned, Path(path)
+        model, folder = self.model, Path(path)
         with held(folder):
             write_state(folder, self.parameters, model)
 
@@ -351,13 +341,15 @@ class ContinualClassifier:
         Raises:
             UserError: If nothing was learned yet.
         """
-        return self._learned
+        model = self._model_or_none
+        if model is None:
+            raise _NotLearned("nothing was learned yet; call learn(X, y) first")
+        return model
 
     @property
     def pipeline(self) -> Pipeline:
         """The module that maps images (N, C, H, W) to probabilities (N, classes)."""
-        if self._model_or_none is None:
-            raise NotLearned(_NOTHING)
+        assert self.model
         return self._pipeline
 
     def resolve(self) -> RunSpec:
@@ -381,7 +373,7 @@ class ContinualClassifier:
     @property
     def parameters(self) -> dict[str, Any]:
         """The arguments of the constructor as plain JSON values; an encoder by its name."""
-        name = self.encoder if isinstance(self.encoder, str) else self._learned.config.model.encoder
+        name = self.encoder if isinstance(self.encoder, str) else self.model.config.model.encoder
         found = {**self.get_params(), "plugins": list(self.plugins), "encoder": name}
         return {name: value for name, value in found.items() if name not in ("device", "quiet")}
 
@@ -457,13 +449,6 @@ class ContinualClassifier:
     def _model_or_none(self) -> ClassifierModel | None:
         return getattr(self, "_model", None)
 
-    @property
-    def _learned(self) -> ClassifierModel:
-        model = self._model_or_none
-        if model is None:
-            raise NotLearned(_NOTHING)
-        return model
-
     def _chosen(self) -> EncoderChoice:
         """Return the encoder, built unless it is a built-in one; kept until a model takes it."""
         kept: tuple[object, EncoderChoice] | None = self.__dict__.get("_choice")
@@ -484,33 +469,12 @@ class ContinualClassifier:
         return _FOLDER_SIZE if isinstance(data, (str, Path)) else None
 
 
-class NotLearned(UserError, AttributeError, ValueError):
-    """Something was asked of a classifier that has learned nothing; scikit-learn expects these two base classes."""
-
-
-_PARAMETERS = (
-    "method",
-    "plugins",
-    "encoder",
-    "buffer",
-    "seed",
-    "device",
-    "scale",
-    "image_size",
-    "held_out",
-    "quiet",
-)
+_PARAMETERS = tuple(inspect.signature(ContinualClassifier).parameters)[:-1]  # without **settings
 _DEFAULTS = ContinualClassifier().get_params()
 
 
-def _shape(data: LabeledImages) -> tuple[int, int, int]:
-    _, channels, height, width = data.x.shape
-    return channels, height, width
-
-
-def _pieces(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    for start in range(0, len(files), _BATCH):
-        yield files[start : start + _BATCH]
+class _NotLearned(UserError, AttributeError, ValueError):
+    """Something was asked of a classifier that has learned nothing; scikit-learn expects these two base classes."""
 
 
 def _decoded(files: Sequence[Path], skip_corrupt: bool) -> Iterator[tuple[Path, Tensor]]:
@@ -521,18 +485,3 @@ def _decoded(files: Sequence[Path], skip_corrupt: bool) -> Iterator[tuple[Path, 
             if not skip_corrupt:
                 raise
             warnings.warn(f"left out: {error}", stacklevel=2)
-
-
-def _batches(data: Any) -> Iterator[list[Tensor]]:
-    """Yield images, (1, C, H, W) uint8 each or (b, C, H, W) of one array, in lists of at most a batch."""
-    if isinstance(data, (str, Path)):
-        data = list_files([data])
-    elif isinstance(data, (np.ndarray, Tensor)):
-        for part in as_images(data, "X").split(_BATCH):
-            yield [part]
-        return
-    if not isinstance(data, Iterable):
-        raise UserError(f"X is a {type(data).__name__}; give images, image files, or a folder")
-    items = iter(data)
-    while batch := list(itertools.islice(items, _BATCH)):
-        yield [read_image_or_array(item).unsqueeze(0) for item in batch]

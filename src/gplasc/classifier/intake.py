@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,12 @@ class LabeledImages:
     x: Tensor
     labels: tuple[Label, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, size, size)."""
+        _, channels, height, width = self.x.shape
+        return channels, height, width
 
     @property
     def digest(self) -> str:
@@ -69,39 +76,43 @@ def read_labeled(
     return replace(found, notes=(*found.notes, f"cannot be decoded and left out: {skipped[0]}{more}"))
 
 
-def as_label(value: object) -> Label:
-    """Return a label as text or a whole number.
+def as_labels(values: Any) -> list[Label]:
+    """Return labels as text or whole numbers.
 
     Raises:
-        UserError: If it is neither.
+        UserError: If one is neither.
     """
+    return [_as_label(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+
+
+def _as_label(value: object) -> Label:
     if isinstance(value, str):
         if not value.strip():
             raise UserError("a label is empty; give every class a name or a number")
         return str(value)
     if isinstance(value, Tensor) and value.ndim == 0:
         value = value.item()
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-        number = float(value)
-        if number.is_integer():
-            return int(value)
+    if (
+        isinstance(value, (int, float, np.number))
+        and not isinstance(value, bool)
+        and float(value).is_integer()
+    ):
+        return int(value)
     raise UserError(f"the label {value!r} is neither a name nor a whole number")
 
 
-def fit_channels(x: Tensor, channels: int) -> Tensor:
-    """Return images (N, C, H, W) with so many channels: gray ones are repeated.
+def fit(x: Tensor, channels: int, size: int) -> Tensor:
+    """Return images (N, C, H, W) as float32 of this size, with so many channels: gray ones are repeated.
 
     Raises:
         UserError: If images have color and the classifier learned gray ones.
     """
-    if x.shape[1] == channels:
-        return x
-    if x.shape[1] == 1:
-        return x.expand(-1, channels, -1, -1)
-    raise UserError(
-        f"images have {x.shape[1]} channels, but the first ones that were learned had {channels}; "
-        "convert them to gray"
-    )
+    if x.shape[1] not in (1, channels):
+        raise UserError(
+            f"images have {x.shape[1]} channels, but the first ones that were learned had {channels}; "
+            "convert them to gray"
+        )
+    return resize(x.expand(-1, channels, -1, -1), size)
 
 
 def list_files(paths: Sequence[str | Path]) -> list[Path]:
@@ -150,8 +161,7 @@ def _from_folder(root: Path, skipped: list[str] | None) -> Iterator[tuple[Tensor
 def _from_arrays(data: Any, labels: Any) -> Iterator[tuple[Tensor, Label]]:
     if labels is None:
         raise UserError("y is missing; give one label for each image")
-    x = as_images(data, "X")
-    given = [as_label(label) for label in (labels.tolist() if hasattr(labels, "tolist") else list(labels))]
+    x, given = as_images(data, "X"), as_labels(labels)
     if len(given) != len(x):
         raise UserError(f"there are {len(x)} images and {len(given)} labels; give one label for each image")
     yield from zip(x, given, strict=True)
@@ -178,18 +188,33 @@ def _from_iterable(data: Any) -> Iterator[tuple[Tensor, Label]]:
             image, label = item
         except (TypeError, ValueError):
             raise UserError(f"item {count} of the iterable is no pair (image, label)") from None
-        yield read_image_or_array(image), as_label(label)
+        yield _read_image(image), _as_label(label)
         count += 1
     if announced is not None and count < announced:
         raise UserError(f"the iterable ended after {count} of {announced} images; nothing was learned")
 
 
-def read_image_or_array(image: Any) -> Tensor:
-    """Return one image, an array, a Pillow image or a file, as (C, H, W) uint8.
+def iterate_images(data: Any, batch: int) -> Iterator[list[Tensor]]:
+    """Yield images, (1, C, H, W) uint8 each or (b, C, H, W) of one array, in lists of at most a batch.
 
     Raises:
-        UserError: If it is none of these.
+        UserError: If something that was given is not allowed.
     """
+    if isinstance(data, (str, Path)):
+        data = list_files([data])
+    elif isinstance(data, (np.ndarray, Tensor)):
+        for part in as_images(data, "X").split(batch):
+            yield [part]
+        return
+    if not isinstance(data, Iterable):
+        raise UserError(f"X is a {type(data).__name__}; give images, image files, or a folder")
+    items = iter(data)
+    while images := [_read_image(item).unsqueeze(0) for item in itertools.islice(items, batch)]:
+        yield images
+
+
+def _read_image(image: Any) -> Tensor:
+    """Return one image, an array, a Pillow image or a file, as (C, H, W) uint8."""
     return read_image(Path(image)) if isinstance(image, (str, Path)) else as_image(image, "an image")
 
 
@@ -203,7 +228,7 @@ def _collect(pairs: Iterable[tuple[Tensor, Label]], channels: int | None, size: 
         if size is None:
             size = max(image.shape[-2:])
         channels = channels or image.shape[0]
-        x = resize(fit_channels(image.unsqueeze(0), channels), size).round().clamp(0, 255).to(torch.uint8)[0]
+        x = fit(image.unsqueeze(0), channels, size).round().clamp(0, 255).to(torch.uint8)[0]
         key = hashlib.sha256(x.contiguous().numpy().data).digest()
         if key in seen:
             if seen[key] != label:
