@@ -25,7 +25,14 @@ from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
 from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
-from gplasc.study.compare import compare_rows, plan_contenders, preview_rows, print_comparison
+from gplasc.study.compare import (
+    _test_cells,
+    _trial_cells,
+    compare_rows,
+    plan_contenders,
+    preview_rows,
+    print_comparison,
+)
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import balanced_points, different_points
@@ -60,7 +67,7 @@ def contenders(**more):
     wanted = plan(**more)
     rows = plan_contenders(wanted, load_experiment(wanted.experiment))
     for row in rows:
-        flat = [cell.spec.config.flat() for cell in row.trial_cells(wanted)]
+        flat = [cell.spec.config.flat() for cell in _trial_cells(wanted, [row])]
         object.__setattr__(row, "tried", [{name: values[name] for name in row.searched} for values in flat])
     return rows
 
@@ -145,7 +152,7 @@ def test_every_row_has_as_many_trials_over_the_same_shared_values():
     by_name = {one.row.name: one for one in rows}
     for one in rows:
         assert len(one.trials) == 8
-        assert len({cell.run_id for cell in one.trial_cells(plan())}) == 8
+        assert len({cell.run_id for cell in _trial_cells(plan(), [one])}) == 8
         assert one.trials[0] == {}, "the preset comes first"
     for name in ("er", "co2l"):
         base, other = by_name[name], by_name[f"{name}+gplasc"]
@@ -186,7 +193,7 @@ def test_epochs_stretch_what_belongs_to_them():
         space=("train.epochs=x0.5,x2", "train.lr=0.3"), trials=3,
     )  # fmt: skip
     (row,) = plan_contenders(wanted, load_experiment(wanted.experiment))
-    configs = [cell.spec.config.train for cell in row.trial_cells(wanted)]
+    configs = [cell.spec.config.train for cell in _trial_cells(wanted, [row])]
     found = {(c.epochs, c.first_epochs, c.milestones, c.lr) for c in configs[1:]}
     assert (configs[0].epochs, configs[0].milestones) == (10, (7, 9))
     assert found == {(5, 5, (4, 4), 0.3), (20, 20, (14, 18), 0.3)}
@@ -195,8 +202,8 @@ def test_epochs_stretch_what_belongs_to_them():
 def test_what_is_given_for_all_rows_is_not_searched():
     for one in contenders(set=("temperature=0.2", "gplasc.margin=0.1"), trials=3):
         assert not {"co2l.temperature", "gplasc.margin"} & one.searched.keys()
-        assert one.preset.options["co2l"]["temperature"] == 0.2
-        assert one.temperature is None
+        assert one.config.options["co2l"]["temperature"] == 0.2
+        assert {cell.labels["stage"] for cell in _test_cells(plan(), [one], [0])} == {"test"}
 
 
 def test_any_plugins_streams_and_buffers(tmp_path):
@@ -208,7 +215,7 @@ def test_any_plugins_streams_and_buffers(tmp_path):
         space=("mine.weight=0.5,2",),
         trials=4,
     )
-    assert [(one.row.name, one.stream, one.buffer) for one in rows] == [
+    assert [(one.row.name, *one.place) for one in rows] == [
         (name, stream, buffer)
         for stream, buffers in (("seq-cifar10", (200, 500)), ("seq-digits", (None,)))
         for buffer in buffers
@@ -309,7 +316,7 @@ def test_ties_failures_and_several_tuning_seeds(tmp_path):
     results, tuning = (table.to_markdown() for table in comparison_tables(done.results)[:2])
     assert "2 failed" in results
     assert "failed" in tuning
-    preset = contenders()[0].preset.train.lr
+    preset = contenders()[0].config.train.lr
     done, _ = pretend(tmp_path, accuracy, fail=lambda config: config.train.lr > preset, seeds=(0, 1))
     assert done.code == 0, "a trial that fails is a trial that is not chosen"
     assert "12 of 12" not in comparison_tables(done.results)[1].to_markdown()
@@ -354,7 +361,7 @@ def test_table_of_temperatures_keeps_all_else_at_the_preset(tmp_path):
     groups = done.results.groups(stage="temperature")
     found = {(one.labels["row"], one.labels["temperature"]): one for one in groups}
     assert list(found) == [(row, t) for row in ("co2l", "co2l+gplasc") for t in (0.5, 0.1)]
-    preset = contenders(trials=3)[0].preset
+    preset = contenders(trials=3)[0].config
     configs = {config.run_id: config for config in executor.stages[1]}
     for (_, temperature), one in found.items():
         for run in one.runs.values():

@@ -11,7 +11,7 @@ from gplasc.study.compute import print_failures
 from gplasc.study.experiment import Experiment, scale_statement
 from gplasc.study.processes import Processes
 from gplasc.study.study import Study
-from gplasc.study.tables import facts_table, result_tables, write_tables
+from gplasc.study.tables import result_tables, write_tables
 
 
 def preview(experiment: Experiment, study: Study, processes: Processes) -> str:
@@ -52,9 +52,8 @@ def reproduce(
     experiment = experiment.model_copy(update={"statement": statement, "notes": notes})
     groups, folder = study.groups(), study.workspace.out / experiment.name
     tables = result_tables(experiment, groups, measures)
-    facts = facts_table(experiment, groups, measures)
     files = [
-        *write_tables(folder, experiment.name, experiment.title, tables, facts),
+        *write_tables(folder, experiment, groups, measures, tables),
         *view.draw(experiment, groups, measures, folder),
     ]
     for table in tables:

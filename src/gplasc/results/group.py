@@ -100,6 +100,12 @@ class Group:
         wanted = [{**self.labels, "row": name} for name in self.bases[:1]]
         return next((group for group in groups if group.labels in wanted), None)
 
+    def gain(self, measure: Measure, groups: Iterable[Group]) -> Difference | None:
+        """Return the paired difference to the base among these groups; None without a base or without pairs."""
+        base = self.base_among(groups)
+        difference = self.difference(measure, base) if base else None
+        return difference if difference and difference.count else None
+
     def by_seed(self, measure: Measure) -> Mapping[int, float]:
         """Return the numbers of a measure by seed; empty if nothing was measured."""
         return self.values.get(measure, {})

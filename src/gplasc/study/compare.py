@@ -1,4 +1,4 @@
-"""Compare methods with and without plug-ins: tune all rows alike on validation, choose, compute on test, tabulate."""
+"""Compare methods with and without plug-ins: tune all rows alike on validation, choose, and compute on test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gplasc._io.display import Display
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.results.group import Group
-from gplasc.results.record import Record
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file, section_names
 from gplasc.settings.parse import parse_assignments
@@ -35,56 +34,38 @@ from gplasc.study.tables import comparison_tables
 class Contender:
     """A row on a stream with a buffer, with what is searched for it.
 
-    trials: What is set in each trial; nothing in the first one, which has the preset.
+    Args:
+        experiment: The experiment, with all its rows.
+        row: The row.
+        preset: A run with the preset.
+        searched: Values of each setting that is searched.
+        trials: What is set in each trial; nothing in the first one, which has the preset.
     """
 
     experiment: Experiment
     row: Row
-    stream: str
-    buffer: int | None
-    preset: Config
+    preset: Cell
     searched: Axes = field(default_factory=dict)
     trials: tuple[Mapping[str, Any], ...] = ({},)
 
     @property
-    def labels(self) -> dict[str, str | int]:
-        """Its place in the tables."""
-        buffer = {} if self.buffer is None else {"buffer": self.buffer}
-        return {"row": self.row.name, "stream": self.stream, **buffer}
+    def config(self) -> Config:
+        """The settings of the preset."""
+        return self.preset.spec.config
 
     @property
-    def temperature(self) -> str | None:
-        """The full name of the method's temperature; None if it has none, or the row sets it."""
-        name = f"{next(iter(self.preset.options))}.temperature"
-        return name if name in self.preset.flat() and name not in _set_names(self.row, self.preset) else None
+    def place(self) -> tuple[str, int | None]:
+        """Stream and buffer, which it has in common with its base."""
+        labels: Mapping[str, Any] = self.preset.labels
+        return (labels["stream"], labels.get("buffer"))
 
-    def trial_cells(self, plan: ComparePlan) -> list[Cell]:
-        """Return the runs of the trials, evaluated on a share of the training samples."""
-        cheaper = parse_assignments(plan.tune_set)
-        cells = []
-        for number, trial in enumerate(self.trials):
-            wanted = {**self.row.settings, **trial, **cheaper, "data.validation": plan.validation}
-            settings = on_validation({"settings": wanted})["settings"]
-            cells += [self._cell("tuning", seed, settings, trial=number) for seed in plan.tune_seeds]
-        return cells
-
-    def test_cells(self, plan: ComparePlan, trial: int) -> list[Cell]:
-        """Return the runs on test with the settings of a trial."""
-        return [self._cell("test", seed, self.trials[trial]) for seed in plan.seeds]
-
-    def temperature_cells(self, plan: ComparePlan) -> list[Cell]:
-        """Return the runs at each temperature, all else at the preset."""
-        return [
-            self._cell("temperature", seed, {self.temperature: temperature}, temperature=temperature)
-            for temperature in plan.temperatures
-            if self.temperature is not None
-            for seed in plan.seeds
-        ]
-
-    def _cell(self, stage: str, seed: int, settings: Mapping[str, Any], **labels: float) -> Cell:
-        row = self.row.with_settings(settings)
-        cell = self.experiment.cell(row, self.stream, self.buffer, seed, self.preset.scale)
-        return replace(cell, labels={"stage": stage, **self.labels, **labels})
+    def cells(
+        self, stage: str, settings: Mapping[str, Any], seeds: Iterable[int], **labels: float
+    ) -> list[Cell]:
+        """Return runs with further settings and labels."""
+        row, (stream, buffer) = self.row.with_settings(settings), self.place
+        cells = [self.experiment.cell(row, stream, buffer, seed, self.config.scale) for seed in seeds]
+        return [replace(cell, labels={"stage": stage, **cell.labels, **labels}) for cell in cells]
 
 
 def compare_rows(
@@ -125,14 +106,13 @@ def compare_rows(
 
     def compute(stage: str, cells: list[Cell]) -> Study:
         part = Study(cells, workspace, known)
-        runs = {cell.run_id: cell for cell in part.cells}
-        left = runs.keys() - known.keys()
-        if overlap:
-            left |= {r for r, c in runs.items() if _on_test(c) and OVERLAP not in known.get(r, {})}
+        tests = {cell.run_id for cell in part.cells if overlap and _on_test(cell)}
+        again = {run for run in tests if OVERLAP not in known.get(run, {})}
+        left = again | {cell.run_id for cell in part.cells} - known.keys()
         if left and display is not None:
             display.say(f"{plan.name}: {stage}, {len(left)} runs")
         if left:
-            part.compute(open_executor(), display, again=left)
+            part.compute(open_executor(), display, again=again)
         for run, numbers in part.numbers.items():
             part.numbers[run] = known[run] = {measure: round(value, 4) for measure, value in numbers.items()}
         return part
@@ -149,10 +129,10 @@ def compare_rows(
     statement = scale_statement([cell for cell in study.cells if _on_test(cell)] or study.cells)
     results = Results.of(
         _stored_groups(plan, contenders, study),
-        [(one.labels, one.searched) for one in contenders],
+        [(one.preset.labels, one.searched) for one in contenders],
         caption=Caption(name=plan.name, statement=statement, preset_buffers=True, **kept),
         command=plan.command + (" --overlap" if has_overlap else ""),
-        code=_code(study.records, earlier),
+        code=_code(study, earlier),
         plan=plan,
     )
     return study, results
@@ -167,15 +147,13 @@ def print_comparison(study: Study, results: Results, files: Sequence[Path]) -> i
         table.print()
     print_failures(study.failures)
     print(f"written: {', '.join(map(str, files))}")
-    return (
-        1 if any(g.missing for stage in ("test", "temperature") for g in results.groups(stage=stage)) else 0
-    )
+    return int(any(group.missing for group in results.groups() if group.labels["stage"] != "tuning"))
 
 
 def methods_alone(plan: ComparePlan) -> Experiment:
     """Return the experiment of a plan that names none: its methods, with and without its plug-ins, are the rows."""
-    names = [" with and without ".join(map(", ".join, filter(None, (plan.methods, plan.plugins))))]
-    title = f"{names[0]} on {', '.join(plan.streams)}"
+    names = " with and without ".join(", ".join(some) for some in (plan.methods, plan.plugins) if some)
+    title = f"{names} on {', '.join(plan.streams)}"
     return Experiment(name=plan.name, title=title, streams=plan.streams, rows=())
 
 
@@ -187,20 +165,18 @@ def preview_rows(
     A row whose trials are not complete counts with the settings of its preset.
     """
     contenders = plan_contenders(plan, experiment)
-    tuning = Study(_trial_cells(plan, contenders), workspace).load()
-    chosen = [trial or 0 for trial in _choices(plan, contenders, tuning)]
-    cells = Study(_test_cells(plan, contenders, chosen), workspace).cells
-    tests = [cell for cell in cells if _on_test(cell)]
+    tuning = Study(_trial_cells(plan, contenders), workspace)
+    chosen = [trial or 0 for trial in _choices(plan, contenders, tuning.load())]
+    rest = _test_cells(plan, contenders, chosen)
     stages = {
-        f"tuning, {plan.trials} trials for each of {len(contenders)} rows": list(tuning.cells),
-        f"test, {len(plan.seeds)} seeds for each row": tests,
-        "temperature x plug-in (runs at the preset may be counted above)": cells[len(tests) :],
+        f"tuning, {plan.trials} trials for each of {len(contenders)} rows": tuning.cells,
+        f"test, {len(plan.seeds)} seeds for each row": [cell for cell in rest if _on_test(cell)],
+        "temperature x plug-in (runs at the preset may be counted above)": [
+            cell for cell in rest if not _on_test(cell)
+        ],
     }
-    lines = [f"{plan.name}: {experiment.title}"]
-    for name, some in stages.items():
-        if some:
-            lines += [f"{name}:", Study(some, workspace).forecast(processes)]
-    return "\n".join(lines)
+    texts = [f"{name}:\n{Study(c, workspace).forecast(processes)}" for name, c in stages.items() if c]
+    return "\n".join([f"{plan.name}: {experiment.title}", *texts])
 
 
 def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender]:
@@ -219,7 +195,7 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
         for stream in composed.streams
         for row in composed.rows
         if stream not in experiment.streams or stream in (row.streams or composed.streams)
-        for buffer in plan.buffers or _buffers(experiment, row, stream)
+        for buffer in plan.buffers or experiment.buffers_of(row, stream)
         if keep(row, stream, buffer)
     ]
     places.sort(key=lambda place: (composed.streams.index(place[1]), place[2] or 0))
@@ -228,23 +204,22 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
     given = parse_assignments(plan.set)
     contenders = []
     for row, stream, buffer in places:
-        preset = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
-        row = row.with_settings({name: value for name, value in given.items() if _has(preset, name)})
-        preset = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
-        contenders.append(Contender(composed, row, stream, buffer, preset))
-    presets = [one.preset for one in contenders]
-    _check_known(given, presets, "setting")
-    if plan.tunes and any(preset.data.evaluate_on != "test" for preset in presets):
+        config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
+        row = row.with_settings({name: value for name, value in given.items() if _has(config, name)})
+        contenders.append(Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
+    configs = [one.config for one in contenders]
+    if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
         raise UserError(
             "data.evaluate_on=validation: what was chosen on validation is evaluated on test; leave it out, or give "
             "--trials 1, which chooses nothing"
         )
+    _check_known("setting", given, configs)
+    _check_known("axis", given_space(plan.space), configs)
     space = fair_space(plan.space)
     _check_tune_set(plan, space, contenders)
-    _check_known(given_space(plan.space), presets, "axis")
-    by_place = {(one.row.name, one.stream, one.buffer): one.preset for one in contenders}
+    by_place = {(one.row.name, one.place): one.config for one in contenders}
     return [
-        _with_trials(one, plan, space, by_place.get((one.row.base or "", one.stream, one.buffer), one.preset))
+        _with_trials(one, plan, space, by_place.get((one.row.base or "", one.place), one.config))
         for one in contenders
     ]
 
@@ -260,70 +235,66 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
     if plan.methods:
         rows = [row for row in rows if row.method in plan.methods]
         known = {row.method for row in rows if not row.plugins}
-        rows += [Row(name=_stem(m), method=m) for m in plan.methods if m not in known]
+        rows += [Row(name=_stem(method), method=method) for method in plan.methods if method not in known]
     if plan.plugins:
-        named = {row.name: row for row in rows if row.plugins}
-        composed = []
-        for row in (row for row in rows if not row.plugins):
-            composed.append(row)
+        own = {(row.name, row.plugins): row for row in rows}
+        alone, rows = [row for row in rows if not row.plugins], []
+        for row in alone:
+            rows.append(row)
             for plugin in plan.plugins:
                 name = f"{row.name}+{_stem(plugin)}"
                 fresh = row.model_copy(update={"name": name, "plugins": (plugin,), "base": row.name})
-                own = named.get(name)
-                composed.append(own if own is not None and own.plugins == (plugin,) else fresh)
-        rows = composed
+                rows.append(own.get((name, (plugin,)), fresh))
     if not rows:
         raise UserError(f"nothing of {experiment.name} is left by --methods; leave it out")
     return experiment.model_copy(update={"rows": tuple(rows), "streams": plan.streams or experiment.streams})
 
 
-def _buffers(experiment: Experiment, row: Row, stream: str) -> tuple[int | None, ...]:
-    return (row.buffers or experiment.buffers or (None,)) if stream in experiment.streams else (None,)
-
-
 def _with_trials(one: Contender, plan: ComparePlan, space: Axes, anchor: Config) -> Contender:
     """Make the trials of a row: first its preset, then points that its base tries too, with points of its own."""
-    if anchor.method != one.preset.method:
-        anchor = one.preset
-    fixed = _set_names(one.row, one.preset)
-    axes = {n: values for n, values in axes_of(space, one.preset, anchor).items() if n not in fixed}
-    plugins = section_names(one.preset.method, one.preset.plugins)[1:]
+    config = one.config
+    if anchor.method != config.method:
+        anchor = config
+    fixed = _set_names(one)
+    axes = {n: values for n, values in axes_of(space, config, anchor).items() if n not in fixed}
+    plugins = section_names(config.method, config.plugins)[1:]
     own = {name: values for name, values in axes.items() if name.rpartition(".")[0] in plugins}
     shared = {name: values for name, values in axes.items() if name not in own}
     try:
         points = different_points(shared, anchor.flat(), plan.trials - 1, plan.search_seed)
     except UserError as error:
-        raise UserError(f"{one.row.name} on {one.stream}: {error}") from None
+        raise UserError(f"{one.row.name} on {one.preset.labels['stream']}: {error}") from None
     more = balanced_points(own, plan.trials - 1, plan.search_seed)
     trials = [with_epochs(point | extra, anchor) for point, extra in zip(points, more, strict=True)]
     return replace(one, searched=axes, trials=({}, *trials))
 
 
-def _set_names(row: Row, config: Config) -> set[str]:
+def _set_names(one: Contender) -> set[str]:
     """Return the full names of what a row sets itself, which is therefore not searched."""
-    return {full for full in config.flat() if full in row.settings or full.rpartition(".")[2] in row.settings}
+    settings = one.row.settings
+    return {full for full in one.config.flat() if full in settings or full.rpartition(".")[2] in settings}
 
 
 def _has(config: Config, name: str) -> bool:
     return any(name in (full, full.rpartition(".")[2]) for full in config.flat())
 
 
-def _check_known(names: Mapping[str, Any], presets: Sequence[Config], noun: str) -> None:
+def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> None:
     for name in names:
-        if not any(_has(preset, name) for preset in presets):
-            every = {full for preset in presets for full in preset.flat() if "." in full}
+        if not any(_has(config, name) for config in configs):
+            every = {full for config in configs for full in config.flat() if "." in full}
             raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
 
 
 def _check_tune_set(plan: ComparePlan, space: Axes, contenders: Sequence[Contender]) -> None:
     """Check that the settings of the trials alone exist in every row, and that none of them is searched."""
     for name in parse_assignments(plan.tune_set):
-        for row, preset in ((one.row, one.preset) for one in contenders):
-            if name not in preset.flat():
-                raise UserError(
-                    f"--tune-set {name}: {preset.title} has no such setting; {did_you_mean(name, preset.flat())}"
-                )
-            if name in axes_of(space, preset, preset) and name not in _set_names(row, preset):
+        for one in contenders:
+            config = one.config
+            if name not in config.flat():
+                hint = did_you_mean(name, config.flat())
+                raise UserError(f"--tune-set {name}: {config.title} has no such setting; {hint}")
+            if name in axes_of(space, config, config) and name not in _set_names(one):
                 raise UserError(
                     f"--tune-set {name}: it is searched; leave it out, or fix it for all rows with --set"
                 )
@@ -334,22 +305,31 @@ def _on_test(cell: Cell) -> bool:
 
 
 def _trial_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
-    return [cell for one in contenders for cell in one.trial_cells(plan)] if plan.tunes else []
+    """Return the runs of the trials, evaluated on a share of the training samples."""
+    cheaper = {**parse_assignments(plan.tune_set), "data.validation": plan.validation}
+    cells = []
+    for one in contenders if plan.tunes else ():
+        for number, trial in enumerate(one.trials):
+            settings = on_validation({"settings": {**one.row.settings, **trial, **cheaper}})["settings"]
+            cells += one.cells("tuning", settings, plan.tune_seeds, trial=number)
+    return cells
 
 
 def _test_cells(
     plan: ComparePlan, contenders: Sequence[Contender], chosen: Sequence[int | None]
 ) -> list[Cell]:
     """Return the runs on test of each row with a chosen trial, then those of each pair at each temperature."""
-    cells = [
-        cell
-        for one, trial in zip(contenders, chosen, strict=True)
-        if trial is not None
-        for cell in one.test_cells(plan, trial)
-    ]
-    bases = {(one.row.base, one.stream, one.buffer) for one in contenders if one.row.base}
-    pairs = [one for one in contenders if one.row.base or (one.row.name, one.stream, one.buffer) in bases]
-    return cells + [cell for one in pairs for cell in one.temperature_cells(plan)]
+    cells = []
+    for one, trial in zip(contenders, chosen, strict=True):
+        cells += [] if trial is None else one.cells("test", one.trials[trial], plan.seeds)
+    bases = {(one.row.base, one.place) for one in contenders}
+    for one in contenders:
+        setting = f"{next(iter(one.config.options))}.temperature"
+        is_paired = one.row.base or (one.row.name, one.place) in bases
+        if is_paired and setting in one.config.flat() and setting not in _set_names(one):
+            for value in plan.temperatures:
+                cells += one.cells("temperature", {setting: value}, plan.seeds, temperature=value)
+    return cells
 
 
 def _choices(plan: ComparePlan, contenders: Sequence[Contender], tuning: Study) -> list[int | None]:
@@ -357,37 +337,32 @@ def _choices(plan: ComparePlan, contenders: Sequence[Contender], tuning: Study) 
     if not plan.tunes:
         return [0] * len(contenders)
     trials = tuning.groups()
-    return [choose([t for t in trials if one.labels.items() <= t.labels.items()]) for one in contenders]
+    return [
+        choose([t for t in trials if one.preset.labels.items() <= t.labels.items()]) for one in contenders
+    ]
 
 
 def _stored_groups(plan: ComparePlan, contenders: Sequence[Contender], study: Study) -> list[Group]:
     """Return all groups; a row for which no trial was completed has one without numbers."""
-    groups = study.groups()
-    present = {tuple(group.labels.items()): group for group in groups}
-    tests = [
-        Group({"stage": "test", **one.labels}, {}, dict.fromkeys(plan.seeds, ""), one.preset.flat())
-        for one in contenders
-    ]
-    return [
-        *(group for group in groups if group.labels["stage"] == "tuning"),
-        *(present.get(tuple(empty.labels.items()), empty) for empty in tests),
-        *(group for group in groups if group.labels["stage"] == "temperature"),
-    ]
+    groups = {tuple(group.labels.items()): group for group in study.groups()}
+    stages: dict[str, list[Group]] = {"tuning": [], "test": [], "temperature": []}
+    for one in contenders:
+        labels = {"stage": "test", **one.preset.labels}
+        empty = Group(labels, {}, dict.fromkeys(plan.seeds, ""), one.config.flat())
+        stages["test"].append(groups.pop(tuple(labels.items()), empty))
+    for group in groups.values():
+        stages[group.labels["stage"]].append(group)
+    return [group for some in stages.values() for group in some]
 
 
-def _code(records: Iterable[Record], earlier: Results | None) -> dict[str, tuple[str, ...]]:
-    before = {} if earlier is None else earlier.code
-    return {
-        name: tuple(
-            sorted(
-                {
-                    *before.get(name, ()),
-                    *(str(r.environment[name]) for r in records if r.environment.get(name)),
-                }
-            )
-        )
-        for name in ("gplasc", "commit", "torch")
-    }
+def _code(study: Study, earlier: Results | None) -> dict[str, tuple[str, ...]]:
+    """Return versions and commits of the code that computed the runs, now and before."""
+    environments = [record.environment for record in study.records]
+    code = {}
+    for name in ("gplasc", "commit", "torch"):
+        now = {str(environment[name]) for environment in environments if environment.get(name)}
+        code[name] = tuple(sorted(now.union(earlier.code.get(name, ()) if earlier else ())))
+    return code
 
 
 def _stem(name: str) -> str:

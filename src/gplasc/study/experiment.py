@@ -108,6 +108,10 @@ class Experiment(Caption):
         """What a table of metrics shows: the metric in each scenario, then further ones."""
         return accuracy_measures([self.metric, *self.also], self.scenarios)
 
+    def buffers_of(self, row: Row, stream: str) -> tuple[int | None, ...]:
+        """Return the buffers of a row; those of the preset on a stream that the experiment lacks."""
+        return (row.buffers or self.buffers or (None,)) if stream in self.streams else (None,)
+
     def cell(self, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale) -> Cell:
         """Return one run of the experiment.
 

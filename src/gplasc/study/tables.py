@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,27 @@ from gplasc.published import Published, lookup
 from gplasc.published import tables as published_tables
 from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.results.group import Group, Measure
-from gplasc.results.statistics import Difference, Spread
 from gplasc.study.experiment import Caption
 from gplasc.study.stored import CLASS_IL, Results, is_complete
+
+
+def write_tables(
+    folder: Path,
+    caption: Caption,
+    groups: Sequence[Group],
+    measures: Sequence[Measure],
+    tables: Sequence[Table],
+) -> list[Path]:
+    """Write tables to table.md and table.tex, and a line for every number of the groups to table.csv."""
+    kind = " comparison" if caption.preset_buffers else ""
+    title = f"# {caption.name}{kind}\n\n{caption.title[0].upper()}{caption.title[1:]}.\n"
+    facts = [_Number(caption, groups, group, measure).facts() for group in groups for measure in measures]
+    texts = {
+        "table.md": "\n".join([title, *(table.to_markdown() for table in tables)]),
+        "table.tex": "\n".join(table.to_latex() for table in tables),
+        "table.csv": Table("", list(facts[0]), [list(one.values()) for one in facts]).to_csv(),
+    }
+    return [write_atomic(folder / name, text) for name, text in texts.items()]
 
 
 def result_tables(caption: Caption, groups: Sequence[Group], measures: Sequence[Measure]) -> list[Table]:
@@ -23,175 +41,110 @@ def result_tables(caption: Caption, groups: Sequence[Group], measures: Sequence[
 
     The name of a table is its stream. The notes on published numbers and on the experiment are below the last one.
     """
-    marks: dict[str, int] = {}
-    columns = [Column("buffer"), Column("", "left"), *(Column(m.label, "left") for m in measures)]
-    tables: list[tuple[str, list[list[str]], list[int]]] = []
-    for stream in dict.fromkeys(group.labels["stream"] for group in groups):
-        rows: list[list[str]] = []
-        breaks = []
-        own = [group for group in groups if group.labels["stream"] == stream]
-        for buffer in dict.fromkeys(map(caption.buffer, own)):
-            breaks.append(len(rows))
-            for group in (group for group in own if caption.buffer(group) == buffer):
-                shown = str(buffer) if buffer is not None and len(rows) == breaks[-1] else ""
-                cells = ["\n".join(Number(caption, groups, group, m).lines(marks)) for m in measures]
-                rows.append([shown, group.labels["row"], *cells])
-        tables.append((stream, rows, breaks))
+    sections: dict[str, dict[int | None, list[Group]]] = {}
+    for group in groups:
+        sections.setdefault(group.labels["stream"], {}).setdefault(caption.buffer(group), []).append(group)
     about = f"({_scale_tag(groups)}): {_metric(caption, measures)}"
-    last = [*(f"[{number}] {note}" for note, number in marks.items()), *_remarks(caption, groups, measures)]
-    return [
-        Table(
-            f"{caption.name} on {stream} {about}",
-            columns,
-            rows,
-            [caption.statement, *(last if number == len(tables) else [])],
-            breaks,
-            stream,
-        )
-        for number, (stream, rows, breaks) in enumerate(tables, 1)
-    ]
+    columns = [Column("buffer"), Column("", "left"), *(Column(m.label, "left") for m in measures)]
+    marks: dict[str, int] = {}
+    tables = []
+    for stream, by_buffer in sections.items():
+        rows: list[list[Any]] = []
+        breaks = []
+        for buffer, own in by_buffer.items():
+            breaks.append(len(rows))
+            for group in own:
+                lines = [_Number(caption, groups, group, measure).lines(marks) for measure in measures]
+                rows.append(
+                    [buffer if group is own[0] else None, group.labels["row"], *map("\n".join, lines)]
+                )
+        title = f"{caption.name} on {stream} {about}"
+        tables.append(Table(title, columns, rows, [caption.statement], breaks, stream))
+    notes = [*(f"[{number}] {note}" for note, number in marks.items()), *_remarks(caption, groups, measures)]
+    return [*tables[:-1], replace(tables[-1], notes=[caption.statement, *notes])]
 
 
-def facts_table(caption: Caption, groups: Sequence[Group], measures: Sequence[Measure]) -> Table:
-    """Return a table with a line for every number and all that is known of it, for CSV."""
-    lines = [Number(caption, groups, group, measure).facts() for group in groups for measure in measures]
-    return Table("", list(lines[0]), [list(line.values()) for line in lines])
-
-
-def write_tables(folder: Path, heading: str, title: str, tables: Sequence[Table], facts: Table) -> list[Path]:
-    """Write table.md and table.tex, to read, and table.csv, and return their paths."""
-    texts = {
-        "md": "\n".join(
-            [
-                f"# {heading}\n\n{title[0].upper()}{title[1:]}.\n",
-                *(table.to_markdown() for table in tables),
-            ]
-        ),
-        "tex": "\n".join(table.to_latex() for table in tables),
-        "csv": facts.to_csv(),
-    }
-    return [write_atomic(folder / f"table.{suffix}", text) for suffix, text in texts.items()]
-
-
-@dataclass(frozen=True)
-class Number:
+class _Number:
     """A measure of a group, next to its base and to the published number."""
 
-    caption: Caption
-    groups: Sequence[Group]
-    group: Group
-    measure: Measure
+    def __init__(self, caption: Caption, groups: Sequence[Group], group: Group, measure: Measure) -> None:
+        self.caption, self.group, self.measure = caption, group, measure
+        self.base = group.base_among(groups)
+        self.spread = group.spread(measure)
+        self.difference = group.gain(measure, groups)
+        self.published = self._published(group.labels["row"])
+        self.scale = str(group.settings["scale"])
+        self.is_reproduction = self.scale == "paper" and caption.comparable
+        self.gap: float | None = None  # never to synthetic images
+        if self.published and caption.comparable and self.scale != "smoke" and self.spread.count:
+            self.gap = self.spread.mean - self.published.mean
+        self.overhead = self.published_overhead = None  # percent more time than the base
+        if self.base and measure.metric == "seconds":
+            ratio, theirs = group.ratio(measure, self.base), self._published(group.bases[0])
+            self.overhead = None if ratio is None else 100 * (ratio - 1)
+            if self.published and theirs:
+                self.published_overhead = 100 * (self.published.mean / theirs.mean - 1)
 
-    @property
-    def base(self) -> Group | None:
-        """The group that it is compared with."""
-        return self.group.base_among(self.groups)
-
-    @property
-    def spread(self) -> Spread:
-        """Mean and standard deviation over the seeds."""
-        return self.group.spread(self.measure)
-
-    @property
-    def difference(self) -> Difference | None:
-        """The paired difference to the base; None without a pair."""
-        difference = self.group.difference(self.measure, self.base) if self.base else None
-        return difference if difference and difference.count else None
-
-    @property
-    def overhead(self) -> float | None:
-        """Percent more time than the base."""
-        in_time = self.measure.metric == "seconds"
-        ratio = self.group.ratio(self.measure, self.base) if in_time and self.base else None
-        return None if ratio is None else 100 * (ratio - 1)
-
-    @property
-    def published(self) -> Published | None:
-        """The published number."""
-        return self._published(self.group.labels["row"])
-
-    @property
-    def published_overhead(self) -> float | None:
-        """Percent more time than the base in the paper."""
-        ours, theirs = self.published, self._published(self.group.bases[0]) if self.group.bases else None
-        if self.measure.metric != "seconds" or not ours or not theirs:
-            return None
-        return 100 * (ours.mean / theirs.mean - 1)
-
-    @property
-    def gap(self) -> float | None:
-        """Our mean minus the published one, where both measure the same: never for synthetic images."""
-        published = self.published
-        if (
-            published is None
-            or not self.caption.comparable
-            or self._scale == "smoke"
-            or not self.spread.count
-        ):
-            return None
-        return self.spread.mean - published.mean
-
-    @property
-    def is_reproduction(self) -> bool:
-        """Whether the number was measured as the published one was."""
-        return self._scale == "paper" and self.caption.comparable
+    def _published(self, row: str) -> Published | None:
+        table = self.caption.published_table(self.measure.scenario)
+        return (
+            None
+            if table is None
+            else lookup(
+                table,
+                row,
+                stream=self.group.labels["stream"],
+                buffer=self.caption.buffer(self.group),
+                scenario=self.measure.scenario,
+                metric=self.measure.metric,
+                point=self.measure.point,
+            )
+        )
 
     def lines(self, marks: dict[str, int]) -> list[str]:
-        """Return the lines of a cell: our number, the difference to the base, the published number, the gap.
-
-        Args:
-            marks: The number of each footnote below the table; new ones are added.
-        """
-        spread, difference, published, digits = (
-            self.spread,
-            self.difference,
-            self.published,
-            self.measure.digits,
-        )
+        """Return the lines of a cell; `marks` are the numbers of the footnotes, to which new ones are added."""
+        spread, difference, digits = self.spread, self.difference, self.measure.digits
         lines = []
         if spread.count:
             std = f" ± {spread.std:.{digits}f}" if spread.count > 1 else ""
             lines.append(f"{spread.mean:.{digits}f}{std} (n={spread.count})")
         if self.group.missing:
             lines.append(f"{self.group.missing} failed")
-        if difference is not None:
-            ends = (
-                f" [{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]"
-                if difference.count > 1
-                else ""
-            )
+        if difference:
+            low, high = (f"{end:+.{digits}f}" for end in (difference.low, difference.high))
+            ends = f" [{low}, {high}]" if difference.count > 1 else ""
             lines.append(
                 f"{difference.mean:+.{digits}f}{ends} to {self.group.bases[0]} (n={difference.count})"
             )
         if self.overhead is not None:
             lines.append(f"{self.overhead:+.1f} % time")
-        if published is not None:
-            notes = ",".join(str(marks.setdefault(note, len(marks) + 1)) for note in published.notes)
-            lines.append(f"paper {published}" + (f" [{notes}]" if notes else ""))
-            if self.published_overhead is not None:
-                lines.append(f"paper {self.published_overhead:+.1f} % time")
+        if self.published:
+            notes = ",".join(str(marks.setdefault(note, len(marks) + 1)) for note in self.published.notes)
+            lines.append(f"paper {self.published}" + (f" [{notes}]" if notes else ""))
+        if self.published_overhead is not None:
+            lines.append(f"paper {self.published_overhead:+.1f} % time")
         if self.gap is not None:
-            scale = "" if self.is_reproduction else f" ({self._scale} - paper scale)"
+            scale = "" if self.is_reproduction else f" ({self.scale} - paper scale)"
             lines.append(f"gap {self.gap:+.{digits}f}{scale}")
         return lines or ["-"]
 
     def facts(self) -> dict[str, Any]:
         """Return all that is known of the number."""
-        group, difference, published = self.group, self.difference, self.published
+        group, measure, difference, published = self.group, self.measure, self.difference, self.published
         complete = set().union(*group.values.values())
         return {
             "experiment": self.caption.name,
             "row": group.labels["row"],
             "stream": group.labels["stream"],
             "buffer": self.caption.buffer(group),
-            "metric": self.measure.metric,
-            "scenario": self.measure.scenario,
-            "point": self.measure.point,
-            "scale": self._scale,
+            "metric": measure.metric,
+            "scenario": measure.scenario,
+            "point": measure.point,
+            "scale": self.scale,
             "measured_on": group.settings["stream"],
             "mean": self.spread.mean,
             "std": self.spread.std,
-            "seeds": " ".join(map(str, group.by_seed(self.measure))),
+            "seeds": " ".join(map(str, group.by_seed(measure))),
             "base": self.base and self.base.labels["row"],
             "difference": difference and difference.mean,
             "low": difference and difference.low,
@@ -208,24 +161,6 @@ class Number:
             "notes": "; ".join(published.notes) if published else None,
             "runs": " ".join(run for seed, run in group.runs.items() if seed in complete),
         }
-
-    @property
-    def _scale(self) -> str:
-        return str(self.group.settings["scale"])
-
-    def _published(self, row: str) -> Published | None:
-        table = self.caption.published_table(self.measure.scenario)
-        if table is None:
-            return None
-        return lookup(
-            table,
-            row,
-            stream=self.group.labels["stream"],
-            buffer=self.caption.buffer(self.group),
-            scenario=self.measure.scenario,
-            metric=self.measure.metric,
-            point=self.measure.point,
-        )
 
 
 def _scale_tag(groups: Sequence[Group]) -> str:
@@ -276,17 +211,12 @@ def comparison_tables(
             class-IL on test with a column for each plug-in.
         streams: Streams to show; default: all.
     """
-    tests = results.groups(stage="test")
-    shown = {table.name: table for table in result_tables(results.caption, tests, results.measures)}
+    makers = {"tuning": _tuning, "temperature": _temperatures, "gains": _gains}
     tables: list[Table | None] = []
-    for stream in (stream for stream in shown if not streams or stream in streams):
-        for kind in kinds:
-            if kind == "results":
-                notes = [_protocol(results), *shown[stream].notes]
-                tables.append(replace(shown[stream], notes=notes, commands=[results.command]))
-            else:
-                make = {"tuning": _tuning, "temperature": _temperatures, "gains": _gains}[kind]
-                tables.append(make(results, stream))
+    for table in result_tables(results.caption, results.groups(stage="test"), results.measures):
+        if not streams or table.name in streams:
+            whole = replace(table, notes=[_protocol(results), *table.notes], commands=[results.command])
+            tables += [whole if kind == "results" else makers[kind](results, table.name) for kind in kinds]
     return [table for table in tables if table is not None]
 
 
@@ -295,10 +225,9 @@ def write_comparison(results: Results, folder: Path) -> list[Path]:
 
     gains.svg shows the differences, if there are any.
     """
-    caption, tests = results.caption, results.groups(stage="test")
-    facts = facts_table(caption, tests, results.measures)
+    groups, tables = results.groups(stage="test"), comparison_tables(results)
     return [
-        *write_tables(folder, f"{caption.name} comparison", caption.title, comparison_tables(results), facts),
+        *write_tables(folder, results.caption, groups, results.measures, tables),
         write_atomic(folder / "trials.csv", _trials(results).to_csv()),
         results.write(folder / "summary.json"),
         *write_gains(folder / "gains.svg", [results]),
@@ -311,20 +240,16 @@ def streams_table(comparisons: Sequence[Results]) -> Table:
     gains: dict[str, list[float]] = {}
     for tests in (results.groups(stage="test") for results in comparisons):
         for group in tests:
-            row, gain = group.labels["row"], _gain(group, tests)
+            row, gain = group.labels["row"], group.gain(CLASS_IL, tests)
             text = str(group.spread(CLASS_IL)) + (f"\n{gain.mean:+.2f}" if gain else "")
             cells.setdefault(row, {})[group.labels["stream"]] = text
             gains.setdefault(row, []).extend([gain.mean] if gain else [])
     streams = list(dict.fromkeys(stream for own in cells.values() for stream in own))
     means = {row: f"{sum(own) / len(own):+.2f}" for row, own in gains.items() if len(own) == len(streams)}
-    splits = " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
     return Table(
-        f"Final class-IL accuracy on {splits}, percent",
+        f"Final class-IL accuracy on {_splits(comparisons)}, percent",
         [Column("", "left"), *(Column(stream, "left") for stream in streams), Column("mean gain")],
-        [
-            [row, *(own.get(stream, "") for stream in streams), means.get(row, "")]
-            for row, own in cells.items()
-        ],
+        [[row, *map(own.get, streams), means.get(row)] for row, own in cells.items()],
         [
             "Mean ± std (n = number of seeds), and the mean of the paired differences to the first row.",
             *dict.fromkeys(map(_protocol, comparisons)),
@@ -333,57 +258,41 @@ def streams_table(comparisons: Sequence[Results]) -> Table:
     )
 
 
-def gains_chart(comparisons: Sequence[Results]) -> Chart:
-    """Return a chart with a line for each method and stream, and a mark with an interval for each row compared with it.
+def write_gains(path: Path, comparisons: Sequence[Results]) -> list[Path]:
+    """Draw what is gained over each base, with intervals, and return the path; nothing if nothing is compared."""
+    chart = gains_chart(comparisons)
+    return write_charts([chart], path.with_suffix(""), (".svg",), columns=1) if chart.drawable else []
 
-    Args:
-        comparisons: Comparisons, in the order in which they are shown.
-    """
-    gains = []
+
+def gains_chart(comparisons: Sequence[Results]) -> Chart:
+    """Return a chart with a place for each base and stream, and a mark for each row that is compared with it."""
+    rows = []
     for results in comparisons:
         tests = results.groups(stage="test")
-        for group in tests:
-            if gain := _gain(group, tests):
-                buffer, stream = results.caption.buffer(group), group.labels["stream"]
-                gains.append((group, (group.bases[0], stream, buffer), _compared(group), gain))
-    several = len({place[1:] for _, place, _, _ in gains}) > len({place[1] for _, place, _, _ in gains})
+        gains = [(group, group.gain(CLASS_IL, tests)) for group in tests]
+        rows += [(group, results.caption.buffer(group), gain) for group, gain in gains if gain]
+    places = {(group.labels["stream"], buffer) for group, buffer, _ in rows}
+    several = len(places) > len({stream for stream, _ in places})
     series = []
-    for number, name in enumerate(dict.fromkeys(name for _, _, name, _ in gains)):
-        own = [(place, gain) for _, place, other, gain in gains if other == name]
-        places = [
-            f"{base} on {stream}" + (f", buffer {size}" if several else "") for (base, stream, size), _ in own
-        ]
-        ends = [(gain.low, gain.high) if gain.count > 1 else (None, None) for _, gain in own]
-        low, high = zip(*ends, strict=True)
-        series.append(
-            Series(name, tuple(places), tuple(gain.mean for _, gain in own), low, high, color=number)
-        )
-    splits = " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
+    for number, name in enumerate(dict.fromkeys(_compared(group) for group, *_ in rows)):
+        own = [row for row in rows if _compared(row[0]) == name]
+        x = [f"{g.bases[0]} on {g.labels['stream']}" + f", buffer {buffer}" * several for g, buffer, _ in own]
+        mean, low, high = zip(*((gain.mean, gain.low, gain.high) for *_, gain in own), strict=True)
+        series.append(Series(name, tuple(x), mean, low, high, number))
     return Chart(
-        title=f"Gain in final class-IL accuracy on {splits}",
-        x_label="compared with",
-        y_label="paired difference, percentage points, 95 % interval",
-        series=tuple(series),
-        summary="; ".join(
-            f"{group.labels['row']} on {stream}: {gain.mean:+.2f}" for group, (_, stream, _), _, gain in gains
-        ),
-        kind="interval",
+        f"Gain in final class-IL accuracy on {_splits(comparisons)}",
+        "compared with",
+        "paired difference, percentage points, 95 % interval",
+        tuple(series),
+        "; ".join(f"{g.labels['row']} on {g.labels['stream']}: {gain.mean:+.2f}" for g, _, gain in rows),
+        "interval",
         guides=(Guide(0.0),),
         name="gains",
     )
 
 
-def write_gains(path: Path, comparisons: Sequence[Results]) -> list[Path]:
-    """Write the chart as an SVG file and return its path; nothing if no row is compared with another."""
-    chart = gains_chart(comparisons)
-    return write_charts([chart], path.with_suffix(""), (".svg",), columns=1) if chart.drawable else []
-
-
-def _gain(group: Group, groups: Sequence[Group]) -> Difference | None:
-    """Return the paired difference in class-IL to the base; None without a base or without pairs."""
-    base = group.base_among(groups)
-    gain = group.difference(CLASS_IL, base) if base else None
-    return gain if gain and gain.count else None
+def _splits(comparisons: Sequence[Results]) -> str:
+    return " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
 
 
 def _compared(group: Group) -> str:
@@ -397,16 +306,14 @@ def _gains(results: Results, stream: str) -> Table:
     groups = results.groups(stage="test", stream=stream)
     cells: dict[tuple[int | None, str], dict[str, str]] = {}
     for group in groups:
-        gain, row = _gain(group, groups), str(group.labels["row"])
-        base = group.base_among(groups)
+        gain, row, base = group.gain(CLASS_IL, groups), group.labels["row"], group.base_among(groups)
         name = ("+".join(group.settings["plugins"]) or row) if base else ""
-        place = (results.caption.buffer(group), group.bases[0] if base else row)
-        cells.setdefault(place, {})[name] = str(group.spread(CLASS_IL)) + (f"\n{gain}" if gain else "")
+        own = cells.setdefault((results.caption.buffer(group), base.labels["row"] if base else row), {})
+        own[name] = str(group.spread(CLASS_IL)) + (f"\n{gain}" if gain else "")
     names = [name for name in dict.fromkeys(name for own in cells.values() for name in own) if name]
-    heads = [Column("alone", "left"), *(Column(f"with {name}", "left") for name in names)]
     return Table(
         f"{stream}: final class-IL accuracy on {results.evaluated_on}, percent",
-        [Column("buffer"), Column("", "left"), *heads],
+        [Column("buffer"), *(Column(h, "left") for h in ("", "alone", *(f"with {name}" for name in names)))],
         [[*place, *map(own.get, ("", *names))] for place, own in cells.items() if len(own) > 1],
         [
             "Mean ± std (n = number of seeds). Gain: mean of the paired differences, Student's interval of 95 percent."
@@ -417,37 +324,22 @@ def _gains(results: Results, stream: str) -> Table:
 
 def _tuning(results: Results, stream: str) -> Table | None:
     """Return what was chosen for each row."""
-    if not results.plan.tunes:
-        return None
     rows: list[list[Any]] = []
     searched: dict[str, list[str]] = {}
-    for row in results.groups(stage="test", stream=stream):
-        trials, number = results.trials(row), results.chosen(row)
+    for row in results.groups(stage="test", stream=stream) if results.plan.tunes else ():
+        trials, number, name = results.trials(row), results.chosen(row), row.labels["row"]
         scores = [f"{trial.spread(CLASS_IL).mean:.2f}" if is_complete(trial) else None for trial in trials]
-        chosen = "" if number is None else _values(trials[number])
-        rows.append(
-            [
-                results.caption.buffer(row),
-                row.labels["row"],
-                f"{len(trials) - scores.count(None)} of {len(trials)}",
-                scores[0],
-                "failed" if number is None else scores[number],
-                f"{chosen} (the preset)" if number == 0 else chosen,
-            ]
-        )
-        axes = results.searched_for(row).items()
-        text = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in axes)
-        searched.setdefault(text, []).append(str(row.labels["row"]))
-    columns = [
-        Column("buffer"),
-        Column("", "left"),
-        Column("trials completed"),
-        Column("validation, preset"),
-        Column("validation, chosen"),
-        Column("chosen", "left"),
-    ]
+        completed = f"{len(trials) - scores.count(None)} of {len(trials)}"
+        score, chosen = ("failed", "") if number is None else (scores[number], _values(trials[number]))
+        chosen += " (the preset)" if number == 0 else ""
+        rows.append([results.caption.buffer(row), name, completed, scores[0], score, chosen])
+        axes = (f"{n}: {', '.join(map(str, values))}" for n, values in results.searched_for(row).items())
+        searched.setdefault("; ".join(axes), []).append(name)
+    heads = ("trials completed", "validation, preset", "validation, chosen")
+    columns = [Column("buffer"), Column("", "left"), *map(Column, heads), Column("chosen", "left")]
     notes = [f"Searched for {', '.join(names)}: {axes}." for axes, names in searched.items()]
-    return Table(f"Tuning on {stream}: class-IL on validation, percent", columns, rows, notes)
+    title = f"Tuning on {stream}: class-IL on validation, percent"
+    return Table(title, columns, rows, notes) if rows else None
 
 
 def _temperatures(results: Results, stream: str) -> Table | None:
@@ -456,27 +348,30 @@ def _temperatures(results: Results, stream: str) -> Table | None:
     rows: dict[tuple[Any, ...], list[Group]] = {}
     for group in groups:
         rows.setdefault((group.labels.get("buffer"), group.labels["row"]), []).append(group)
-    if not rows:
-        return None
-    cells: list[list[Any]] = []
-    for place, own in rows.items():
-        texts = []
-        for group in own:
-            gain = _gain(group, groups)
-            text = str(group.spread(CLASS_IL)) if group.values else "failed"
-            texts.append(f"{text}\nto {group.bases[0]} {gain}" if gain else text)
-        change = own[-1].difference(CLASS_IL, own[0])
-        cells.append([*place, *texts, str(change) if change.count else ""])
+
+    def text(group: Group) -> str:
+        gain = group.gain(CLASS_IL, groups)
+        return (str(group.spread(CLASS_IL)) if group.values else "failed") + (
+            f"\nto {group.bases[0]} {gain}" if gain else ""
+        )
+
+    changes = [own[-1].difference(CLASS_IL, own[0]) for own in rows.values()]
+    cells = [
+        [*place, *map(text, own), str(change) if change.count else ""]
+        for (place, own), change in zip(rows.items(), changes, strict=True)
+    ]
     names = [f"{temperature:g}" for temperature in results.plan.temperatures]
-    heads = [*(f"temperature {name}" for name in names), f"{names[0]} to {names[-1]}"]
-    return Table(
-        f"Temperature x plug-in on {stream}: class-IL on {results.evaluated_on}, percent",
-        [Column("buffer"), Column("", "left"), *(Column(head, "left") for head in heads)],
-        cells,
-        [
-            "All other settings are those of the preset. Student's intervals of 95 percent of paired differences."
-        ],
-    )
+    heads = [
+        "",
+        *(f"temperature {name}" for name in names),
+        " to ".join((names[0], names[-1])) if names else "",
+    ]
+    title = f"Temperature x plug-in on {stream}: class-IL on {results.evaluated_on}, percent"
+    notes = [
+        "All other settings are those of the preset. Student's intervals of 95 percent of paired differences."
+    ]
+    columns = [Column("buffer"), *(Column(head, "left") for head in heads)]
+    return Table(title, columns, cells, notes) if cells else None
 
 
 def _trials(results: Results) -> Table:
@@ -484,13 +379,11 @@ def _trials(results: Results) -> Table:
     names = ["stream", "buffer", "row", "trial", "chosen", "seed", "class_il_validation", "values", "run_id"]
     lines = []
     for row in results.groups(stage="test"):
-        chosen = results.chosen(row)
+        place, chosen = [row.labels.get(name) for name in names[:3]], results.chosen(row)
         for number, trial in enumerate(results.trials(row)):
-            place = [row.labels.get(name) for name in names[:3]]
+            mark, scores = "yes" if number == chosen else "no", trial.by_seed(CLASS_IL)
             for seed, run in trial.runs.items():
-                score = trial.by_seed(CLASS_IL).get(seed)
-                mark = "yes" if number == chosen else "no"
-                lines.append([*place, number, mark, seed, score, _values(trial), run])
+                lines.append([*place, number, mark, seed, scores.get(seed), _values(trial), run])
     return Table("", names, lines)
 
 
