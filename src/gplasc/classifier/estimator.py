@@ -374,8 +374,8 @@ class ContinualClassifier:
     def parameters(self) -> dict[str, Any]:
         """The arguments of the constructor as plain JSON values; an encoder by its name."""
         name = self.encoder if isinstance(self.encoder, str) else self.model.config.model.encoder
-        found = {**self.get_params(), "plugins": list(self.plugins), "encoder": name}
-        return {name: value for name, value in found.items() if name not in ("device", "quiet")}
+        given = {**self.get_params(), "plugins": list(self.plugins), "encoder": name}
+        return {name: value for name, value in given.items() if name not in ("device", "quiet")}
 
     @classmethod
     def _from(

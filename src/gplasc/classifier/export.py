@@ -25,7 +25,7 @@ def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Pa
     """Write a classifier as one file.
 
     ONNX and pt2 hold a function from ``images``, uint8 (N, H, W, C) of any N, H and W, to ``probabilities``,
-    float32 (N, classes): resizing, scaling and normalization are part of it. The class names stand in the metadata
+    float32 (N, classes): resizing, scaling and normalization are part of it. The class names are in the metadata
     under ``classes`` as a JSON list. safetensors holds the weights, with the same metadata.
 
     Args:
@@ -72,8 +72,8 @@ class _FromPixels(nn.Module):
         self.pipeline = pipeline
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.pipeline(images.permute(0, 3, 1, 2))
-        return found
+        probabilities: Tensor = self.pipeline(images.permute(0, 3, 1, 2))
+        return probabilities
 
 
 def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:

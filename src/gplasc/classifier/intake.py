@@ -69,11 +69,11 @@ def read_labeled(
         pairs = _from_arrays(data, labels)
     else:
         pairs = _from_iterable(data)
-    found = _collect(pairs, channels, size)
+    labeled = _collect(pairs, channels, size)
     if not skipped:
-        return found
+        return labeled
     more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-    return replace(found, notes=(*found.notes, f"cannot be decoded and left out: {skipped[0]}{more}"))
+    return replace(labeled, notes=(*labeled.notes, f"cannot be decoded and left out: {skipped[0]}{more}"))
 
 
 def as_labels(values: Any) -> list[Label]:
@@ -121,18 +121,18 @@ def list_files(paths: Sequence[str | Path]) -> list[Path]:
     Raises:
         UserError: If a path does not exist, or a folder has no images.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = [path / name for name in list_images(path)]
             if not inside:
                 raise UserError(f"there are no images in {path}; name image files or folders of them")
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise UserError(f"{path} does not exist; name image files or folders of them")
-    return found
+    return files
 
 
 def _from_folder(root: Path, skipped: list[str] | None) -> Iterator[tuple[Tensor, Label]]:

@@ -73,10 +73,10 @@ def learn_folder(
         signals = StopSignals(checkpoint.save)
 
         def resume(learner: Learner) -> None:
-            found, _ = checkpoints.load_newest(pending)
+            state, _ = checkpoints.load_newest(pending)
             try:
-                if found is not None:
-                    learner.load_state_dict(found["learner"])
+                if state is not None:
+                    learner.load_state_dict(state["learner"])
             except checkpoints.MISFIT as error:
                 raise UserError(
                     f"the checkpoint in {pending} does not fit ({checkpoints.misfit(error)}); "
@@ -127,5 +127,5 @@ def _check_unchanged(state: Path, saved: Mapping[str, Any], given: Mapping[str, 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as they look after a round trip through JSON."""
-    found: dict[str, Any] = json.loads(json.dumps(dict(parameters)))
-    return found
+    plain: dict[str, Any] = json.loads(json.dumps(dict(parameters)))
+    return plain

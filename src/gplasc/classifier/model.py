@@ -214,8 +214,8 @@ class ClassifierModel:
         for rows in torch.arange(len(samples)).split(_EVALUATED):
             part = samples.take(rows)
             with torch.no_grad():
-                found = ctx.predictor(ctx.features(part)).argmax(1).cpu()
-            right += int((found == part.y).sum())
+                predicted = ctx.predictor(ctx.features(part)).argmax(1).cpu()
+            right += int((predicted == part.y).sum())
         return 100.0 * right / len(samples)
 
     def _keep_held_out(self, new: Samples) -> None:
@@ -239,25 +239,25 @@ class ClassifierModel:
         from safetensors import SafetensorError
         from safetensors.torch import load, save
 
-        found = []
+        pieces: list[Tensor] = []
+        done = 0
+
+        def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
+            on_progress("features", done / len(x))
+
         for number, piece in enumerate(x.split(_PIECE)):
-            on_progress("features", number * _PIECE / len(x))
             path = cache / f"features-{number:06d}.safetensors" if cache else None
             if path is not None and path.exists():
                 with suppress(OSError, SafetensorError, KeyError):  # a damaged file is computed again
-                    found.append(load(path.read_bytes())["x"])
+                    pieces.append(load(path.read_bytes())["x"])
+                    advance(len(piece))
                     continue
-            done = number * _PIECE
-
-            def advance(rows: int) -> None:
-                nonlocal done
-                done += rows
-                on_progress("features", done / len(x))
-
-            found.append(self._extractor.with_views(piece, advance))
+            pieces.append(self._extractor.with_views(piece, advance))
             if path is not None:
-                write_atomic(path, save({"x": found[-1]}))
-        return torch.cat(found)
+                write_atomic(path, save({"x": pieces[-1]}))
+        return torch.cat(pieces)
 
 
 def _percent(value: float | None) -> str:

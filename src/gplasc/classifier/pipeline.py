@@ -31,8 +31,8 @@ class Pipeline(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map images with values 0 to 255 of any size, (N, C, H, W), to probabilities (N, classes)."""
         normalized = (resize(x, self.size) / 255 - self.mean) / self.std
-        found: Tensor = self.scores(self.encoder(normalized)).softmax(1)
-        return found
+        probabilities: Tensor = self.scores(self.encoder(normalized)).softmax(1)
+        return probabilities
 
 
 def resize(x: Tensor, size: int) -> Tensor:

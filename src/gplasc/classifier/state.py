@@ -25,9 +25,9 @@ import gplasc
 from gplasc._io.files import remove_leftovers, write_atomic
 from gplasc._io.lock import Held, locked
 from gplasc._io.text import printable
+from gplasc.classifier._schema import IndexSchema
 from gplasc.classifier.intake import Label
 from gplasc.classifier.model import ClassifierModel, TaskRecord
-from gplasc.classifier.schema import IndexSchema
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.models import ForeignEncoder
@@ -100,10 +100,10 @@ class SavedState:
     def _read(self, name: str) -> dict[str, Any]:
         if not (self.folder / name).exists():
             raise FileNotFoundError(name)
-        found = checkpoints.read_state(self.folder / name)
-        if found is None:
+        tensors = checkpoints.read_state(self.folder / name)
+        if tensors is None:
             raise UserError(f"{self.folder / name} is damaged; restore the state folder from a copy")
-        return found
+        return tensors
 
 
 def read_state(folder: Path) -> SavedState:

@@ -85,7 +85,7 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
             with zipfile.ZipFile(file) as archive:
                 members = [member for member in archive.infolist() if member.filename in wanted]
                 _check_size(path, sum(member.file_size for member in members))
-                found = {}
+                arrays = {}
                 for member in members:
                     if member.flag_bits & 0x1:
                         raise UserError(f"{path} is locked with a password; write it again with numpy.savez")
@@ -93,8 +93,8 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
                         _check_header(content, member.file_size)
                     with archive.open(member) as content:
                         array = np.lib.format.read_array(content, allow_pickle=False)
-                    found[wanted[member.filename]] = array
-                return found
+                    arrays[wanted[member.filename]] = array
+                return arrays
         except UserError:
             raise
         except Exception as error:  # damaged headers make zipfile and numpy raise almost anything

@@ -1,4 +1,4 @@
-"""What the index of a state folder must hold, so that whoever reads one may trust it."""
+"""Schema of state.json, the index of a state folder."""
 
 from __future__ import annotations
 
