@@ -25,13 +25,40 @@ from gplasc.streams.unpickle import DamagedError, RefusedError, loads
 
 # A case damages an imitation and returns the stream to open and the name that the sentence must hold.
 Case = Callable[..., tuple[str, str]]
+Change = Callable[[Path], object] | bytes  # what is done to a file, or its new content
 CASES: dict[str, Case] = {}
 SETTINGS = {"classes_per_task": 2, "image_size": 16}
+STREAMS = {
+    "cifar10_python": "seq-cifar10",
+    "cifar10_binary": "seq-cifar10",
+    "cifar100_python": "seq-cifar100",
+    "cifar100_binary": "seq-cifar100",
+    "idx": "seq-mnist",
+    "tiny": "seq-tinyimagenet",
+    "cub": "cub200",
+    "imagenet": "imagenet-r",
+}
 
 
 def case(function: Case) -> Case:
     CASES[function.__name__] = function
     return function
+
+
+def damage(prefix: str, layout: str, file: str, changes: dict[str, Change], **settings: object) -> None:
+    """Add a case for each change to one file (or folder) of a layout."""
+
+    def add(name: str, change: Change) -> None:
+        def make(imitate):
+            folder = getattr(imitate, layout)(**settings)
+            path = folder / file
+            path.write_bytes(change) if isinstance(change, bytes) else change(path)
+            return STREAMS.get(layout, f"folder:{folder}"), path.name
+
+        CASES[f"{prefix}_{name}"] = make
+
+    for name, change in changes.items():
+        add(name, change)
 
 
 def cut(path: Path, keep: float = 0.6) -> Path:
@@ -47,6 +74,14 @@ def flip(path: Path, at: int, bit: int = 0x40) -> Path:
     return path
 
 
+def edit(change: Callable[[bytes], bytes]) -> Change:
+    return lambda path: path.write_bytes(change(path.read_bytes()))
+
+
+def replace(old: str, new: str) -> Change:
+    return edit(lambda content: content.replace(old.encode(), new.encode(), 1))
+
+
 class Hostile:
     """Pickled, it asks for a call that would leave a trace in the current folder."""
 
@@ -59,242 +94,86 @@ class Hostile:
 
 # ------------------------------------------------------------------------------- CIFAR, python batches
 
-
-def batch(imitate, change: Callable[[dict], object], protocol: int = 2) -> tuple[str, str]:
-    path = imitate.cifar10_python() / "data_batch_3"
-    content = pickle.loads(path.read_bytes())
-    path.write_bytes(pickle.dumps(change(content), protocol=protocol))
-    return "seq-cifar10", "data_batch_3"
-
-
-def raw_batch(imitate, content: bytes) -> tuple[str, str]:
-    (imitate.cifar10_python() / "data_batch_3").write_bytes(content)
-    return "seq-cifar10", "data_batch_3"
-
-
-@case
-def pickle_cut(imitate):
-    cut(imitate.cifar10_python() / "data_batch_3")
-    return "seq-cifar10", "data_batch_3"
-
-
-@case
-def pickle_cut_by_one_byte(imitate):
-    path = imitate.cifar10_python() / "data_batch_3"
-    path.write_bytes(path.read_bytes()[:-1])
-    return "seq-cifar10", "data_batch_3"
-
-
-@case
-def pickle_empty(imitate):
-    return raw_batch(imitate, b"")
-
-
-@case
-def pickle_flipped_in_its_first_instruction(imitate):
-    flip(imitate.cifar10_python() / "data_batch_3", 2)
-    return "seq-cifar10", "data_batch_3"
-
-
-@case
-def pickle_is_a_web_page(imitate):
-    return raw_batch(imitate, b"<!DOCTYPE html><html><body>404 not found</body></html>")
-
-
-@case
-def pickle_is_json(imitate):
-    return raw_batch(imitate, b'{"data": [], "labels": []}')
-
-
-@case
-def pickle_calls_os_system(imitate):
-    return raw_batch(imitate, pickle.dumps(Hostile(os.system, "touch witness"), protocol=2))
-
-
-@case
-def pickle_calls_os_system_protocol_0(imitate):
-    return raw_batch(imitate, pickle.dumps(Hostile(os.system, "touch witness"), protocol=0))
-
-
-@case
-def pickle_calls_os_system_protocol_5(imitate):
-    return raw_batch(imitate, pickle.dumps(Hostile(os.system, "touch witness"), protocol=5))
-
-
-@case
-def pickle_calls_eval_inside_labels(imitate):
-    code = "open('witness', 'w').close()"
-    return batch(imitate, lambda b: {**b, b"labels": [Hostile(eval, code)]}, protocol=4)
-
-
-@case
-def pickle_calls_exec_before_a_good_batch(imitate):
-    good = pickle.dumps({b"labels": [0], b"data": np.zeros((1, 3072), np.uint8)}, protocol=2)
-    code = "open('witness', 'w').close()"
-    bad = pickle.dumps(Hostile(exec, code), protocol=2)
-    return raw_batch(imitate, bad[:-1] + b"0" + good[2:])  # POP, then the good one
-
-
-@case
-def pickle_uses_the_old_instance_instruction(imitate):
-    return raw_batch(imitate, b"(S'touch witness'\nios\nsystem\n.")
-
-
-@case
-def pickle_uses_the_old_object_instruction(imitate):
-    return raw_batch(imitate, b"(cos\nsystem\nS'touch witness'\no.")
-
-
-@case
-def pickle_uses_newobj(imitate):
-    return raw_batch(imitate, b"\x80\x02csubprocess\nPopen\n(S'touch witness'\nt\x81.")
-
-
-@case
-def pickle_uses_newobj_on_an_allowed_name(imitate):
-    return raw_batch(imitate, b"\x80\x02cnumpy\nndarray\n(I8\nt\x81.")
-
-
-@case
-def pickle_uses_an_extension_code(imitate):
-    return raw_batch(imitate, b"\x80\x02\x82\x01.")
-
-
-@case
-def pickle_uses_a_persistent_id(imitate):
-    return raw_batch(imitate, b"Pwitness\n.")
-
-
-@case
-def pickle_reaches_through_a_dotted_name(imitate):
-    return raw_batch(imitate, b"\x80\x04\x8c\x05numpy\x8c\x12ndarray.__class__\x93.")
-
-
-@case
-def pickle_calls_something_else_of_numpy(imitate):
-    return raw_batch(imitate, b"\x80\x02cnumpy\nsave\nX\x07\x00\x00\x00witnessI1\n\x86R.")
-
-
-@case
-def pickle_calls_a_value(imitate):
-    return raw_batch(imitate, b"\x80\x02I1\nI2\n\x85R.")
-
-
-@case
-def pickle_rebuilds_another_type(imitate):
-    return raw_batch(imitate, b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\ndtype\n\x85R.")
-
-
-@case
-def pickle_sets_state_of_a_list(imitate):
-    return raw_batch(imitate, b"\x80\x02]}b.")
-
-
-@case
-def pickle_holds_an_array_of_objects(imitate):
-    return batch(imitate, lambda b: {**b, b"data": np.array([Hostile(os.system, "touch witness")])})
-
-
-@case
-def pickle_holds_a_set(imitate):
-    return batch(imitate, lambda b: {**b, b"labels": {1, 2}}, protocol=4)
-
-
-@case
-def pickle_remembers_at_a_giant_place(imitate):
-    return raw_batch(imitate, b"\x80\x02]r\xff\xff\xff\x7f.")
-
-
-@case
-def pickle_announces_a_giant_string(imitate):
-    return raw_batch(imitate, b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.")
-
-
-@case
-def pickle_is_nested_very_deep(imitate):
-    return raw_batch(imitate, b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"I1\ns.")
-
-
-@case
-def pickle_pops_an_empty_stack(imitate):
-    return raw_batch(imitate, b"\x80\x020.")
-
-
-@case
-def pickle_array_shorter_than_its_shape(imitate):
-    content = pickle.dumps(np.zeros((2, 3072), np.uint8), protocol=2)
-    return raw_batch(imitate, content.replace(b"K\x02M\x00\x0c", b"K\x03M\x00\x0c"))
-
-
-@case
-def pickle_holds_a_list(imitate):
-    return batch(imitate, lambda _: [1, 2])
-
-
-@case
-def pickle_without_images(imitate):
-    return batch(imitate, lambda b: {b"labels": b[b"labels"]})
-
-
-@case
-def pickle_with_images_of_another_size(imitate):
-    return batch(imitate, lambda b: {**b, b"data": b[b"data"][:, :3000]})
-
-
-@case
-def pickle_with_float_images(imitate):
-    return batch(imitate, lambda b: {**b, b"data": b[b"data"].astype(np.float32)})
-
-
-@case
-def pickle_with_too_few_labels(imitate):
-    return batch(imitate, lambda b: {**b, b"labels": b[b"labels"][:-1]})
-
-
-@case
-def pickle_with_text_labels(imitate):
-    return batch(imitate, lambda b: {**b, b"labels": [b"cat"] * len(b[b"labels"])})
-
-
-@case
-def pickle_with_a_label_too_large(imitate):
-    return batch(imitate, lambda b: {**b, b"labels": [10] * len(b[b"labels"])})
-
-
-@case
-def pickle_with_a_giant_label(imitate):
-    return batch(imitate, lambda b: {**b, b"labels": [10**40] * len(b[b"labels"])})
-
-
-@case
-def pickle_with_a_negative_label(imitate):
-    return batch(imitate, lambda b: {**b, b"labels": [-1] * len(b[b"labels"])})
-
-
-@case
-def pickle_batch_missing(imitate):
-    (imitate.cifar10_python() / "data_batch_3").unlink()
-    return "seq-cifar10", "data_batch_3"
-
-
-@case
-def pickle_meta_with_nine_names(imitate):
-    path = imitate.cifar10_python() / "batches.meta"
-    path.write_bytes(pickle.dumps({b"label_names": [b"x%d" % i for i in range(9)]}))
-    return "seq-cifar10", "batches.meta"
-
-
-@case
-def pickle_meta_missing(imitate):
-    (imitate.cifar10_python() / "batches.meta").unlink()
-    return "seq-cifar10", "batches.meta"
-
-
-@case
-def pickle_meta_hostile(imitate):
-    path = imitate.cifar100_python() / "meta"
-    path.write_bytes(pickle.dumps({"fine_label_names": Hostile(os.system, "touch witness")}))
-    return "seq-cifar100", "meta"
+CALL = Hostile(os.system, "touch witness")
+CODE = "open('witness', 'w').close()"
+GOOD = pickle.dumps({b"labels": [0], b"data": np.zeros((1, 3072), np.uint8)}, protocol=2)
+
+
+def repickle(change: Callable[[dict], object], protocol: int = 2) -> Change:
+    return edit(lambda content: pickle.dumps(change(pickle.loads(content)), protocol=protocol))
+
+
+def relabel(label: object) -> Change:
+    return repickle(lambda b: {**b, b"labels": [label] * len(b[b"labels"])})
+
+
+damage(
+    "pickle",
+    "cifar10_python",
+    "data_batch_3",
+    {
+        "cut": cut,
+        "cut_by_one_byte": edit(lambda content: content[:-1]),
+        "empty": b"",
+        "flipped_in_its_first_instruction": lambda path: flip(path, 2),
+        "is_a_web_page": b"<!DOCTYPE html><html><body>404 not found</body></html>",
+        "is_json": b'{"data": [], "labels": []}',
+        "calls_os_system": pickle.dumps(CALL, protocol=2),
+        "calls_os_system_protocol_0": pickle.dumps(CALL, protocol=0),
+        "calls_os_system_protocol_5": pickle.dumps(CALL, protocol=5),
+        "calls_eval_inside_labels": repickle(lambda b: {**b, b"labels": [Hostile(eval, CODE)]}, protocol=4),
+        "calls_exec_before_a_good_batch": (
+            pickle.dumps(Hostile(exec, CODE), protocol=2)[:-1] + b"0" + GOOD[2:]  # POP, then the good one
+        ),
+        "uses_the_old_instance_instruction": b"(S'touch witness'\nios\nsystem\n.",
+        "uses_the_old_object_instruction": b"(cos\nsystem\nS'touch witness'\no.",
+        "uses_newobj": b"\x80\x02csubprocess\nPopen\n(S'touch witness'\nt\x81.",
+        "uses_newobj_on_an_allowed_name": b"\x80\x02cnumpy\nndarray\n(I8\nt\x81.",
+        "uses_an_extension_code": b"\x80\x02\x82\x01.",
+        "uses_a_persistent_id": b"Pwitness\n.",
+        "reaches_through_a_dotted_name": b"\x80\x04\x8c\x05numpy\x8c\x12ndarray.__class__\x93.",
+        "calls_something_else_of_numpy": b"\x80\x02cnumpy\nsave\nX\x07\x00\x00\x00witnessI1\n\x86R.",
+        "calls_a_value": b"\x80\x02I1\nI2\n\x85R.",
+        "rebuilds_another_type": (b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\ndtype\n\x85R."),
+        "sets_state_of_a_list": b"\x80\x02]}b.",
+        "holds_an_array_of_objects": repickle(lambda b: {**b, b"data": np.array([CALL])}),
+        "holds_a_set": repickle(lambda b: {**b, b"labels": {1, 2}}, protocol=4),
+        "remembers_at_a_giant_place": b"\x80\x02]r\xff\xff\xff\x7f.",
+        "announces_a_giant_string": b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.",
+        "is_nested_very_deep": b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"I1\ns.",
+        "pops_an_empty_stack": b"\x80\x020.",
+        "array_shorter_than_its_shape": (
+            pickle.dumps(np.zeros((2, 3072), np.uint8), protocol=2).replace(
+                b"K\x02M\x00\x0c", b"K\x03M\x00\x0c"
+            )
+        ),
+        "holds_a_list": repickle(lambda _: [1, 2]),
+        "without_images": repickle(lambda b: {b"labels": b[b"labels"]}),
+        "with_images_of_another_size": repickle(lambda b: {**b, b"data": b[b"data"][:, :3000]}),
+        "with_float_images": repickle(lambda b: {**b, b"data": b[b"data"].astype(np.float32)}),
+        "with_too_few_labels": repickle(lambda b: {**b, b"labels": b[b"labels"][:-1]}),
+        "with_text_labels": relabel(b"cat"),
+        "with_a_label_too_large": relabel(10),
+        "with_a_giant_label": relabel(10**40),
+        "with_a_negative_label": relabel(-1),
+        "batch_missing": Path.unlink,
+    },
+)
+damage(
+    "pickle_meta",
+    "cifar10_python",
+    "batches.meta",
+    {
+        "with_nine_names": pickle.dumps({b"label_names": [b"x%d" % i for i in range(9)]}),
+        "missing": Path.unlink,
+    },
+)
+damage(
+    "pickle_meta",
+    "cifar100_python",
+    "meta",
+    {"hostile": pickle.dumps({"fine_label_names": CALL})},
+)
 
 
 @case
@@ -307,498 +186,276 @@ def pickle_of_the_other_cifar(imitate):
 # ------------------------------------------------------------------------------- CIFAR, binary
 
 
-@case
-def binary_cut(imitate):
-    cut(imitate.cifar10_binary() / "data_batch_2.bin", 0.53)
-    return "seq-cifar10", "data_batch_2.bin"
-
-
-@case
-def binary_one_byte_longer(imitate):
-    path = imitate.cifar10_binary() / "data_batch_2.bin"
-    path.write_bytes(path.read_bytes() + b"\0")
-    return "seq-cifar10", "data_batch_2.bin"
-
-
-@case
-def binary_empty(imitate):
-    (imitate.cifar10_binary() / "test_batch.bin").write_bytes(b"")
-    return "seq-cifar10", "test_batch.bin"
-
-
-@case
-def binary_label_flipped(imitate):
-    flip(imitate.cifar10_binary() / "test_batch.bin", 3073)
-    return "seq-cifar10", "test_batch.bin"
-
-
-@case
-def binary_missing(imitate):
-    (imitate.cifar10_binary() / "data_batch_5.bin").unlink()
-    return "seq-cifar10", "data_batch_5.bin"
-
-
-@case
-def binary_is_a_folder(imitate):
-    path = imitate.cifar10_binary() / "data_batch_5.bin"
+def make_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
-    return "seq-cifar10", "data_batch_5.bin"
 
 
-@case
-def binary_names_missing(imitate):
-    (imitate.cifar10_binary() / "batches.meta.txt").unlink()
-    return "seq-cifar10", "batches.meta.txt"
-
-
-@case
-def binary_names_doubled(imitate):
-    (imitate.cifar10_binary() / "batches.meta.txt").write_text("cat\n" * 10)
-    return "seq-cifar10", "batches.meta.txt"
-
-
-@case
-def binary_fine_label_flipped(imitate):
-    flip(imitate.cifar100_binary() / "train.bin", 1, 0x80)
-    return "seq-cifar100", "train.bin"
+damage(
+    "binary",
+    "cifar10_binary",
+    "data_batch_2.bin",
+    {"cut": lambda path: cut(path, 0.53), "one_byte_longer": edit(lambda content: content + b"\0")},
+)
+damage(
+    "binary",
+    "cifar10_binary",
+    "test_batch.bin",
+    {"empty": b"", "label_flipped": lambda path: flip(path, 3073)},
+)
+damage("binary", "cifar10_binary", "data_batch_5.bin", {"missing": Path.unlink, "is_a_folder": make_folder})
+damage(
+    "binary_names",
+    "cifar10_binary",
+    "batches.meta.txt",
+    {"missing": Path.unlink, "doubled": b"cat\n" * 10},
+)
+damage(
+    "binary_fine",
+    "cifar100_binary",
+    "train.bin",
+    {"label_flipped": lambda path: flip(path, 1, 0x80)},
+)
 
 
 # ------------------------------------------------------------------------------- archives
 
-
-def cifar_archive(imitate) -> Path:
-    return imitate.tar(imitate.cifar10_binary(), "cifar-10-binary.tar.gz")
-
-
-def tar_with(imitate, member: tarfile.TarInfo, content: bytes = b"") -> tuple[str, str]:
-    member.size = len(content)
-    with tarfile.open(imitate.root / "cifar-10-binary.tar.gz", "w:gz") as archive:
-        archive.addfile(member, io.BytesIO(content))
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
+TAR, ZIP = "cifar-10-binary.tar.gz", "tiny-imagenet-200.zip"
+INNER = "cifar-10-batches-bin/data_batch_1.bin"
 
 
-def zip_with(imitate, member: str | zipfile.ZipInfo, content: bytes = b"x") -> tuple[str, str]:
-    with zipfile.ZipFile(imitate.root / "tiny-imagenet-200.zip", "w") as archive:
-        archive.writestr(member, content)
-    return "seq-tinyimagenet", "tiny-imagenet-200.zip"
+def pack(name: str, change: Change) -> None:
+    """Add a case that changes an archive of CIFAR-10, or of Tiny-ImageNet."""
+
+    def make(imitate):
+        if name.startswith("zip"):
+            stream, path = "seq-tinyimagenet", imitate.zip(imitate.tiny(), ZIP)
+        else:
+            stream, path = "seq-cifar10", imitate.tar(imitate.cifar10_binary(), TAR)
+        path.write_bytes(change) if isinstance(change, bytes) else change(path)
+        return stream, path.name
+
+    CASES[name] = make
 
 
-@case
-def archive_cut(imitate):
-    cut(cifar_archive(imitate))
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
+def tar_of(*members: tarfile.TarInfo | str | Callable[[], str], content: bytes = b"") -> Change:
+    """Return a change that writes a tar of these members; a name may depend on the current folder."""
+
+    def write(path: Path) -> None:
+        with tarfile.open(path, "w:gz") as archive:
+            for member in members:
+                name = member() if callable(member) else member
+                info = tarfile.TarInfo(name) if isinstance(name, str) else name
+                info.size = len(content) if info.isreg() else 0
+                archive.addfile(info, io.BytesIO(content))
+
+    return write
 
 
-@case
-def archive_cut_at_its_very_end(imitate):
-    path = cifar_archive(imitate)
-    path.write_bytes(path.read_bytes()[:-4])
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
+def special(kind: bytes, link: str = "", name: str = INNER, **more: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, link
+    for key, value in more.items():
+        setattr(member, key, value)
+    return member
 
 
-@case
-def archive_empty(imitate):
-    cifar_archive(imitate).write_bytes(b"")
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
+def zip_of(member: str | zipfile.ZipInfo | Callable[[], str], content: bytes = b"x") -> Change:
+    def write(path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(member() if callable(member) else member, content)
+
+    return write
 
 
-@case
-def archive_flipped_in_the_middle(imitate):
-    path = cifar_archive(imitate)
-    flip(path, path.stat().st_size // 2)
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
-
-
-@case
-def archive_checksum_flipped(imitate):
-    flip(cifar_archive(imitate), -6)
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
-
-
-@case
-def archive_is_a_web_page(imitate):
-    cifar_archive(imitate).write_bytes(b"<html>Please log in</html>" * 50)
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
-
-
-@case
-def archive_of_nothing(imitate):
-    with tarfile.open(imitate.root / "cifar-10-binary.tar.gz", "w:gz"):
-        pass
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
-
-
-@case
-def archive_of_something_else(imitate):
-    return tar_with(imitate, tarfile.TarInfo("holiday/beach.txt"), b"sun")
-
-
-@case
-def tar_climbs_out(imitate):
-    return tar_with(imitate, tarfile.TarInfo("../../witness"), b"x")
-
-
-@case
-def tar_climbs_out_in_the_middle(imitate):
-    return tar_with(imitate, tarfile.TarInfo("cifar-10-batches-bin/../../../witness"), b"x")
-
-
-@case
-def tar_with_an_absolute_name(imitate):
-    return tar_with(imitate, tarfile.TarInfo(str(Path.cwd() / "witness")), b"x")
-
-
-@case
-def tar_with_backslashes(imitate):
-    return tar_with(imitate, tarfile.TarInfo("..\\..\\witness"), b"x")
-
-
-@case
-def tar_with_a_drive(imitate):
-    return tar_with(imitate, tarfile.TarInfo("C:/witness"), b"x")
-
-
-@case
-def tar_with_a_symbolic_link_out(imitate):
-    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
-    member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    return tar_with(imitate, member)
-
-
-@case
-def tar_with_a_hard_link_out(imitate):
-    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
-    member.type, member.linkname = tarfile.LNKTYPE, "../../../etc/passwd"
-    return tar_with(imitate, member)
-
-
-@case
-def tar_with_a_device(imitate):
-    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
-    member.type, member.devmajor, member.devminor = tarfile.CHRTYPE, 1, 5
-    return tar_with(imitate, member)
-
-
-@case
-def tar_with_a_pipe(imitate):
-    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
-    member.type = tarfile.FIFOTYPE
-    return tar_with(imitate, member)
-
-
-@case
-def tar_with_a_link_and_then_a_file_through_it(imitate):
-    with tarfile.open(imitate.root / "cifar-10-binary.tar.gz", "w:gz") as archive:
-        link = tarfile.TarInfo("cifar-10-batches-bin")
-        link.type, link.linkname = tarfile.SYMTYPE, str(Path.cwd())
-        archive.addfile(link)
-        member = tarfile.TarInfo("cifar-10-batches-bin/witness")
-        archive.addfile(member, io.BytesIO(b""))
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
-
-
-@case
-def tar_holds_a_file_twice(imitate):
-    with tarfile.open(imitate.root / "cifar-10-binary.tar.gz", "w:gz") as archive:
-        for _ in range(2):
-            archive.addfile(tarfile.TarInfo("cifar-10-batches-bin/x"), io.BytesIO(b""))
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
-
-
-@case
-def tar_announces_more_than_the_disk_holds(imitate):
-    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
+def giant() -> bytes:
+    member = tarfile.TarInfo(INNER)
     member.size = 2**50
-    (imitate.root / "cifar-10-binary.tar.gz").write_bytes(gzip.compress(member.tobuf() + bytes(2048)))
-    return "seq-cifar10", "cifar-10-binary.tar.gz"
+    return gzip.compress(member.tobuf() + bytes(2048))
 
 
-@case
-def zip_climbs_out(imitate):
-    return zip_with(imitate, "../../witness")
-
-
-@case
-def zip_with_an_absolute_name(imitate):
-    return zip_with(imitate, str(Path.cwd() / "witness"))
-
-
-@case
-def zip_with_a_symbolic_link(imitate):
+def zip_link() -> zipfile.ZipInfo:
     member = zipfile.ZipInfo("tiny-imagenet-200/wnids.txt")
     member.external_attr = (stat.S_IFLNK | 0o777) << 16
-    return zip_with(imitate, member, b"/etc/passwd")
+    return member
 
 
-@case
-def zip_cut(imitate):
-    cut(imitate.zip(imitate.tiny(), "tiny-imagenet-200.zip"))
-    return "seq-tinyimagenet", "tiny-imagenet-200.zip"
-
-
-@case
-def zip_content_flipped(imitate):
-    path = imitate.zip(imitate.tiny(), "tiny-imagenet-200.zip")
-    flip(path, path.read_bytes().index(b"\xff\xd9PK") - 20)
-    return "seq-tinyimagenet", "tiny-imagenet-200.zip"
-
-
-@case
-def zip_empty(imitate):
-    with zipfile.ZipFile(imitate.root / "tiny-imagenet-200.zip", "w"):
-        pass
-    return "seq-tinyimagenet", "tiny-imagenet-200.zip"
-
-
-@case
-def zip_with_a_password(imitate):
-    zip_with(imitate, "tiny-imagenet-200/wnids.txt")
-    path = imitate.root / "tiny-imagenet-200.zip"
+def lock_zip(path: Path) -> None:
+    zip_of("tiny-imagenet-200/wnids.txt")(path)
     content = bytearray(path.read_bytes())
     content[6] |= 1
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(content)
-    return "seq-tinyimagenet", "tiny-imagenet-200.zip"
+
+
+def here() -> str:
+    return str(Path.cwd() / "witness")
+
+
+for name, change in {
+    "archive_cut": cut,
+    "archive_cut_at_its_very_end": edit(lambda content: content[:-4]),
+    "archive_empty": b"",
+    "archive_flipped_in_the_middle": lambda path: flip(path, path.stat().st_size // 2),
+    "archive_checksum_flipped": lambda path: flip(path, -6),
+    "archive_is_a_web_page": b"<html>Please log in</html>" * 50,
+    "archive_of_nothing": tar_of(),
+    "archive_of_something_else": tar_of("holiday/beach.txt", content=b"sun"),
+    "tar_climbs_out": tar_of("../../witness", content=b"x"),
+    "tar_climbs_out_in_the_middle": tar_of("cifar-10-batches-bin/../../../witness", content=b"x"),
+    "tar_with_an_absolute_name": tar_of(here, content=b"x"),
+    "tar_with_backslashes": tar_of("..\\..\\witness", content=b"x"),
+    "tar_with_a_drive": tar_of("C:/witness", content=b"x"),
+    "tar_with_a_symbolic_link_out": tar_of(special(tarfile.SYMTYPE, "/etc/passwd")),
+    "tar_with_a_hard_link_out": tar_of(special(tarfile.LNKTYPE, "../../../etc/passwd")),
+    "tar_with_a_device": tar_of(special(tarfile.CHRTYPE, devmajor=1, devminor=5)),
+    "tar_with_a_pipe": tar_of(special(tarfile.FIFOTYPE)),
+    "tar_with_a_link_and_then_a_file_through_it": lambda path: tar_of(
+        special(tarfile.SYMTYPE, str(Path.cwd()), "cifar-10-batches-bin"), "cifar-10-batches-bin/witness"
+    )(path),
+    "tar_holds_a_file_twice": tar_of("cifar-10-batches-bin/x", "cifar-10-batches-bin/x"),
+    "tar_announces_more_than_the_disk_holds": giant(),
+    "zip_climbs_out": zip_of("../../witness"),
+    "zip_with_an_absolute_name": zip_of(here),
+    "zip_with_a_symbolic_link": zip_of(zip_link(), b"/etc/passwd"),
+    "zip_cut": cut,
+    "zip_content_flipped": lambda path: flip(path, path.read_bytes().index(b"\xff\xd9PK") - 20),
+    "zip_empty": lambda path: zipfile.ZipFile(path, "w").close(),
+    "zip_with_a_password": lock_zip,
+}.items():
+    pack(name, change)
 
 
 # ------------------------------------------------------------------------------- IDX
 
-
-def idx(imitate, name: str, change: Callable[[bytes], bytes], zipped: bool = False) -> tuple[str, str]:
-    path = imitate.idx(zipped=zipped) / (name + (".gz" if zipped else ""))
-    path.write_bytes(change(path.read_bytes()))
-    return "seq-mnist", path.name
-
-
 IMAGES, LABELS = "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
-
-
-@case
-def idx_cut(imitate):
-    return idx(imitate, IMAGES, lambda content: content[:-1])
-
-
-@case
-def idx_longer(imitate):
-    return idx(imitate, IMAGES, lambda content: content + b"\0")
-
-
-@case
-def idx_empty(imitate):
-    return idx(imitate, IMAGES, lambda _: b"")
-
-
-@case
-def idx_cut_in_the_header(imitate):
-    return idx(imitate, IMAGES, lambda content: content[:9])
-
-
-@case
-def idx_of_another_type(imitate):
-    return idx(imitate, IMAGES, lambda content: content[:2] + b"\x0d" + content[3:])
-
-
-@case
-def idx_with_a_flipped_length(imitate):
-    return idx(imitate, IMAGES, lambda content: content[:4] + b"\x7f" + content[5:])
-
-
-@case
-def idx_is_text(imitate):
-    return idx(imitate, LABELS, lambda _: b"0 1 2 3")
-
-
-@case
-def idx_label_too_large(imitate):
-    return idx(imitate, LABELS, lambda content: content[:-1] + b"\x0a")
-
-
-@case
-def idx_fewer_labels_than_images(imitate):
-    return idx(imitate, LABELS, lambda content: content[:7] + b"\x13" + content[8:-1])
-
-
-@case
-def idx_labels_in_the_place_of_images(imitate):
-    folder = imitate.idx(zipped=False)
-    shutil.copy(folder / "train-labels-idx1-ubyte", folder / IMAGES)
-    return "seq-mnist", IMAGES
-
-
-@case
-def idx_of_smaller_images(imitate):
-    return idx(
-        imitate, IMAGES, lambda _: b"\0\0\x08\x03" + struct.pack(">3I", 40, 27, 27) + bytes(40 * 27 * 27)
-    )
-
-
-@case
-def idx_missing(imitate):
-    (imitate.idx() / f"{LABELS}.gz").unlink()
-    return "seq-mnist", LABELS
-
-
-@case
-def idx_gzip_cut(imitate):
-    return idx(imitate, IMAGES, lambda content: content[: len(content) // 2], zipped=True)
-
-
-@case
-def idx_gzip_flipped(imitate):
-    return idx(
-        imitate,
-        IMAGES,
-        lambda c: c[: len(c) // 2] + bytes([c[len(c) // 2] ^ 4]) + c[len(c) // 2 + 1 :],
-        zipped=True,
-    )
-
-
-@case
-def idx_gzip_checksum_flipped(imitate):
-    return idx(imitate, IMAGES, lambda c: c[:-6] + bytes([c[-6] ^ 1]) + c[-5:], zipped=True)
+damage(
+    "idx",
+    "idx",
+    IMAGES,
+    {
+        "cut": edit(lambda content: content[:-1]),
+        "longer": edit(lambda content: content + b"\0"),
+        "empty": b"",
+        "cut_in_the_header": edit(lambda content: content[:9]),
+        "of_another_type": edit(lambda content: content[:2] + b"\x0d" + content[3:]),
+        "with_a_flipped_length": edit(lambda content: content[:4] + b"\x7f" + content[5:]),
+        "labels_in_the_place_of_images": lambda path: shutil.copy(
+            path.parent / "train-labels-idx1-ubyte", path
+        ),
+        "of_smaller_images": b"\0\0\x08\x03" + struct.pack(">3I", 40, 27, 27) + bytes(40 * 27 * 27),
+    },
+    zipped=False,
+)
+damage(
+    "idx",
+    "idx",
+    LABELS,
+    {
+        "is_text": b"0 1 2 3",
+        "label_too_large": edit(lambda content: content[:-1] + b"\x0a"),
+        "fewer_labels_than_images": edit(lambda content: content[:7] + b"\x13" + content[8:-1]),
+        "missing": Path.unlink,
+    },
+    zipped=False,
+)
+damage(
+    "idx_gzip",
+    "idx",
+    f"{IMAGES}.gz",
+    {
+        "cut": lambda path: cut(path, 0.5),
+        "flipped": lambda path: flip(path, path.stat().st_size // 2, 4),
+        "checksum_flipped": lambda path: flip(path, -6, 1),
+    },
+)
 
 
 # ------------------------------------------------------------------------------- folders of images
 
-
-@case
-def tiny_image_empty(imitate):
-    next((imitate.tiny() / "train").rglob("*_1.JPEG")).write_bytes(b"")
-    return "seq-tinyimagenet", "_1.JPEG"
-
-
-@case
-def tiny_image_cut(imitate):
-    cut(imitate.tiny() / "val" / "images" / "val_3.JPEG", 0.5)
-    return "seq-tinyimagenet", "val_3.JPEG"
-
-
-@case
-def tiny_image_is_text(imitate):
-    (imitate.tiny() / "val" / "images" / "val_3.JPEG").write_text("hello")
-    return "seq-tinyimagenet", "val_3.JPEG"
-
-
-@case
-def tiny_image_missing(imitate):
-    (imitate.tiny() / "val" / "images" / "val_3.JPEG").unlink()
-    return "seq-tinyimagenet", "val_3.JPEG"
-
-
-@case
-def tiny_without_a_class(imitate):
-    shutil.rmtree(imitate.tiny() / "train" / "n89999999")
-    return "seq-tinyimagenet", "n89999999"
-
-
-@case
-def tiny_class_list_empty(imitate):
-    (imitate.tiny() / "wnids.txt").write_text("\n")
-    return "seq-tinyimagenet", "wnids.txt"
-
-
-@case
-def tiny_class_list_doubled(imitate):
-    (imitate.tiny() / "wnids.txt").write_text("n90000000\nn90000000\n")
-    return "seq-tinyimagenet", "wnids.txt"
-
-
-@case
-def tiny_class_list_leads_out(imitate):
-    (imitate.tiny() / "wnids.txt").write_text("../../secret\n")
-    return "seq-tinyimagenet", "wnids.txt"
-
-
-@case
-def tiny_annotations_missing(imitate):
-    (imitate.tiny() / "val" / "val_annotations.txt").unlink()
-    return "seq-tinyimagenet", "val_annotations.txt"
-
-
-@case
-def tiny_annotations_of_an_unknown_class(imitate):
-    (imitate.tiny() / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn00000001\t0\t0\t1\t1\n")
-    return "seq-tinyimagenet", "val_annotations.txt"
-
-
-@case
-def tiny_annotations_lead_out(imitate):
-    (imitate.tiny() / "val" / "val_annotations.txt").write_text("../../../x.JPEG\tn90000000\t0\n")
-    return "seq-tinyimagenet", "val_annotations.txt"
-
-
-@case
-def cub_image_flipped_to_nonsense(imitate):
-    path = imitate.cub() / "images" / "001.Bird_0" / "001.Bird_0_1.jpg"
-    path.write_bytes(bytes(byte ^ 0xFF for byte in path.read_bytes()))
-    return "cub200", "001.Bird_0_1.jpg"
-
-
-@case
-def cub_list_missing(imitate):
-    (imitate.cub() / "train_test_split.txt").unlink()
-    return "cub200", "train_test_split.txt"
-
-
-@case
-def cub_list_cut(imitate):
-    cut(imitate.cub() / "train_test_split.txt", 0.5)
-    return "cub200", "train_test_split.txt"
-
-
-@case
-def cub_list_is_binary(imitate):
-    (imitate.cub() / "images.txt").write_bytes(b"\xff\xfe\x00\x81")
-    return "cub200", "images.txt"
-
-
-@case
-def cub_list_leads_out(imitate):
-    path = imitate.cub() / "images.txt"
-    path.write_text(path.read_text().replace("1 001.Bird_0/", "1 ../../", 1))
-    return "cub200", "images.txt"
-
-
-@case
-def cub_list_names_an_image_twice(imitate):
-    path = imitate.cub() / "images.txt"
-    path.write_text(path.read_text() + path.read_text())
-    return "cub200", "images.txt"
-
-
-@case
-def cub_unknown_class(imitate):
-    path = imitate.cub() / "image_class_labels.txt"
-    path.write_text(path.read_text().replace("1 1\n", "1 77\n", 1))
-    return "cub200", "image_class_labels.txt"
-
-
-@case
-def cub_split_neither_train_nor_test(imitate):
-    path = imitate.cub() / "train_test_split.txt"
-    path.write_text(path.read_text().replace("1 0\n", "1 2\n", 1))
-    return "cub200", "train_test_split.txt"
-
-
-@case
-def imagenet_class_without_images(imitate):
-    root = imitate.imagenet()
-    shutil.rmtree(root / "n01443532")
-    (root / "n01443532").mkdir()
-    return "imagenet-r", "n01443532"
+damage("tiny_image", "tiny", "train/n90000000/images/n90000000_1.JPEG", {"empty": b""})
+damage(
+    "tiny_image",
+    "tiny",
+    "val/images/val_3.JPEG",
+    {"cut": lambda path: cut(path, 0.5), "is_text": b"hello", "missing": Path.unlink},
+)
+damage("tiny_without", "tiny", "train/n89999999", {"a_class": shutil.rmtree})
+damage(
+    "tiny_class_list",
+    "tiny",
+    "wnids.txt",
+    {"empty": b"\n", "doubled": b"n90000000\nn90000000\n", "leads_out": b"../../secret\n"},
+)
+damage(
+    "tiny_annotations",
+    "tiny",
+    "val/val_annotations.txt",
+    {
+        "missing": Path.unlink,
+        "of_an_unknown_class": b"val_0.JPEG\tn00000001\t0\t0\t1\t1\n",
+        "lead_out": b"../../../x.JPEG\tn90000000\t0\n",
+    },
+)
+damage(
+    "cub_image",
+    "cub",
+    "images/001.Bird_0/001.Bird_0_1.jpg",
+    {"flipped_to_nonsense": edit(lambda content: bytes(byte ^ 0xFF for byte in content))},
+)
+damage(
+    "cub",
+    "cub",
+    "train_test_split.txt",
+    {
+        "list_missing": Path.unlink,
+        "list_cut": lambda path: cut(path, 0.5),
+        "split_neither_train_nor_test": replace("1 0\n", "1 2\n"),
+    },
+)
+damage(
+    "cub_list",
+    "cub",
+    "images.txt",
+    {
+        "is_binary": b"\xff\xfe\x00\x81",
+        "leads_out": replace("1 001.Bird_0/", "1 ../../"),
+        "names_an_image_twice": edit(lambda content: content * 2),
+    },
+)
+damage("cub_unknown", "cub", "image_class_labels.txt", {"class": replace("1 1\n", "1 77\n")})
+damage(
+    "imagenet_class",
+    "imagenet",
+    "n01443532",
+    {"without_images": lambda path: [file.unlink() for file in path.iterdir()]},
+)
+damage("imagenet_image", "imagenet", "n01443532/art_3.jpg", {"cut": lambda path: cut(path, 0.4)})
+HEADER = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)  # of a picture of 3.6 gigapixels
+damage(
+    "folder_with",
+    "folder",
+    "class1/2.png",
+    {
+        "a_png_flipped": lambda path: flip(path, path.stat().st_size // 2),
+        "a_link_to_nothing": lambda path: (path.unlink(), path.symlink_to(path.parent / "nothing.png")),
+        "an_image_bomb": (
+            b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + HEADER + struct.pack(">I", zlib.crc32(HEADER))
+        ),
+    },
+)
+damage(
+    "folder_with",
+    "folder",
+    "class1",
+    {"a_class_of_one_image": lambda path: [file.unlink() for file in list(path.iterdir())[1:]]},
+)
 
 
 @case
 def imagenet_without_classes(imitate):
     (imitate.root / "imagenet-a").mkdir()
     return "imagenet-a", "imagenet-a"
-
-
-@case
-def imagenet_image_cut(imitate):
-    cut(imitate.imagenet() / "n01443532" / "art_3.jpg", 0.4)
-    return "imagenet-r", "art_3.jpg"
 
 
 @case
@@ -818,50 +475,13 @@ def folder_with_one_class(imitate):
 
 
 @case
-def folder_with_a_class_of_one_image(imitate):
-    root = imitate.folder()
-    for path in list((root / "class1").iterdir())[1:]:
-        path.unlink()
-    return f"folder:{root}", "class1"
-
-
-@case
-def folder_with_a_png_flipped(imitate):
-    path = imitate.folder() / "class1" / "2.png"
-    flip(path, path.stat().st_size // 2)
-    return f"folder:{imitate.root / 'mine'}", "2.png"
-
-
-@case
-def folder_with_a_link_to_nothing(imitate):
-    root = imitate.folder()
-    (root / "class1" / "2.png").unlink()
-    (root / "class1" / "2.png").symlink_to(root / "nothing.png")
-    return f"folder:{root}", "2.png"
-
-
-@case
 def folder_with_an_unknown_test_class(imitate):
     imitate.folder("mine/train")
     imitate.folder("mine/test", classes=4)
     return f"folder:{imitate.root / 'mine'}", "class3"
 
 
-@case
-def folder_with_an_image_bomb(imitate):
-    """A few bytes that announce a picture of 3.6 gigapixels."""
-    root = imitate.folder()
-    header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
-    chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
-    (root / "class0" / "0.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk)
-    return f"folder:{root}", "0.png"
-
-
 # ------------------------------------------------------------------------------- npz
-
-
-def npz(imitate, **changes: object) -> tuple[str, str]:
-    return f"npz:{imitate.npz(**changes)}", "mine.npz"
 
 
 @case
@@ -869,121 +489,51 @@ def npz_missing(imitate):
     return f"npz:{imitate.root / 'nothing.npz'}", "nothing.npz"
 
 
-@case
-def npz_empty(imitate):
-    imitate.npz().write_bytes(b"")
-    return f"npz:{imitate.root / 'mine.npz'}", "mine.npz"
+def npz(name: str, change: Change | dict[str, object]) -> None:
+    """Add a case with other arrays, or with a change to a good file."""
+
+    def make(imitate):
+        path = imitate.npz(**change) if isinstance(change, dict) else imitate.npz()
+        if isinstance(change, bytes):
+            path.write_bytes(change)
+        elif callable(change):
+            change(path)
+        return f"npz:{path}", path.name
+
+    CASES[f"npz_{name}"] = make
 
 
-@case
-def npz_is_text(imitate):
-    imitate.npz().write_text("x, y")
-    return f"npz:{imitate.root / 'mine.npz'}", "mine.npz"
+def single(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
 
 
-@case
-def npz_cut(imitate):
-    cut(imitate.npz())
-    return f"npz:{imitate.root / 'mine.npz'}", "mine.npz"
-
-
-@case
-def npz_flipped(imitate):
-    flip(imitate.npz(), 400)
-    return f"npz:{imitate.root / 'mine.npz'}", "mine.npz"
-
-
-@case
-def npz_is_a_single_array(imitate):
-    np.save(imitate.root / "one.npy", np.zeros(3))
-    (imitate.root / "one.npy").rename(imitate.root / "one.npz")
-    return f"npz:{imitate.root / 'one.npz'}", "one.npz"
-
-
-@case
-def npz_is_a_pickle(imitate):
-    (imitate.root / "p.npz").write_bytes(pickle.dumps(Hostile(os.system, "touch witness")))
-    return f"npz:{imitate.root / 'p.npz'}", "p.npz"
-
-
-@case
-def npz_with_hostile_objects(imitate):
-    return npz(imitate, x_train=np.array([Hostile(os.system, "touch witness")] * 12, dtype=object))
-
-
-@case
-def npz_without_labels(imitate):
-    return npz(imitate, y_train=None)
-
-
-@case
-def npz_with_other_names(imitate):
-    return npz(imitate, x_train=None, y_train=None, x_test=None, y_test=None, a=np.zeros(3))
-
-
-@case
-def npz_with_flat_images(imitate):
-    return npz(imitate, x_train=np.zeros((12, 64), np.uint8))
-
-
-@case
-def npz_with_seven_channels(imitate):
-    return npz(imitate, x_train=np.zeros((12, 7, 8, 9), np.uint8))
-
-
-@case
-def npz_with_floats_up_to_255(imitate):
-    return npz(imitate, x_train=np.full((12, 8, 8), 255.0))
-
-
-@case
-def npz_with_nan(imitate):
-    return npz(imitate, x_train=np.full((12, 8, 8), np.nan))
-
-
-@case
-def npz_with_complex_numbers(imitate):
-    return npz(imitate, x_train=np.zeros((12, 8, 8), np.complex64))
-
-
-@case
-def npz_with_negative_pixels(imitate):
-    return npz(imitate, x_train=np.full((12, 8, 8), -3))
-
-
-@case
-def npz_with_too_few_labels(imitate):
-    return npz(imitate, y_train=np.arange(11) % 4)
-
-
-@case
-def npz_with_float_labels(imitate):
-    return npz(imitate, y_train=np.linspace(0, 3, 12))
-
-
-@case
-def npz_with_one_class(imitate):
-    return npz(imitate, y_train=np.zeros(12, int), y_test=np.zeros(8, int))
-
-
-@case
-def npz_with_an_unknown_test_class(imitate):
-    return npz(imitate, y_test=np.full(8, 9))
-
-
-@case
-def npz_with_test_images_of_another_size(imitate):
-    return npz(imitate, x_test=np.zeros((8, 9, 9), np.uint8))
-
-
-@case
-def npz_with_too_few_names(imitate):
-    return npz(imitate, class_names=np.array(["a", "b"]))
-
-
-@case
-def npz_without_images(imitate):
-    return npz(imitate, x_train=np.zeros((0, 8, 8), np.uint8), y_train=np.zeros(0, int))
+NO_ARRAYS = dict.fromkeys(("x_train", "y_train", "x_test", "y_test"))
+for name, change in {
+    "empty": b"",
+    "is_text": b"x, y",
+    "cut": cut,
+    "flipped": lambda path: flip(path, 400),
+    "is_a_single_array": single,
+    "is_a_pickle": pickle.dumps(CALL),
+    "with_hostile_objects": {"x_train": np.array([CALL] * 12, dtype=object)},
+    "without_labels": {"y_train": None},
+    "with_other_names": {**NO_ARRAYS, "a": np.zeros(3)},
+    "with_flat_images": {"x_train": np.zeros((12, 64), np.uint8)},
+    "with_seven_channels": {"x_train": np.zeros((12, 7, 8, 9), np.uint8)},
+    "with_floats_up_to_255": {"x_train": np.full((12, 8, 8), 255.0)},
+    "with_nan": {"x_train": np.full((12, 8, 8), np.nan)},
+    "with_complex_numbers": {"x_train": np.zeros((12, 8, 8), np.complex64)},
+    "with_negative_pixels": {"x_train": np.full((12, 8, 8), -3)},
+    "with_too_few_labels": {"y_train": np.arange(11) % 4},
+    "with_float_labels": {"y_train": np.linspace(0, 3, 12)},
+    "with_one_class": {"y_train": np.zeros(12, int), "y_test": np.zeros(8, int)},
+    "with_an_unknown_test_class": {"y_test": np.full(8, 9)},
+    "with_test_images_of_another_size": {"x_test": np.zeros((8, 9, 9), np.uint8)},
+    "with_too_few_names": {"class_names": np.array(["a", "b"])},
+    "without_images": {"x_train": np.zeros((0, 8, 8), np.uint8), "y_train": np.zeros(0, int)},
+}.items():
+    npz(name, change)
 
 
 # ------------------------------------------------------------------------------- all of them
@@ -1122,7 +672,7 @@ def test_archives_with_any_byte_changed_never_escape(imitate, tmp_path):
 
 
 def test_an_archive_is_unpacked_once_and_anew_when_it_changed(imitate, tmp_path):
-    archive = cifar_archive(imitate)
+    archive = imitate.tar(imitate.cifar10_binary(), TAR)
     into = tmp_path / "unpacked"
     first = extract(archive, into)
     (first / "mark").write_text("")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gplasc.streams.dataset import Dataset
+
 _MEAN, _STD = (0.3051,), (0.3758,)
 _TEST_IMAGES_PER_CLASS = 50
 # The split belongs to the data set, not to a run: it never changes with the run's seed.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gplasc.streams.dataset import Dataset, Split
+
 _MEAN, _STD = 0.5, 0.15
 _MOST_BYTES = 2**30
 
