@@ -196,7 +196,7 @@ def learner_in_second_task(
         learner.method.after_step(learner.ctx.pool.take(rows), {}, learner.ctx)
     learner.ctx.predictor = learner.method.predictor(learner.ctx)
     learner.method.end_task(learner.ctx)
-    learner.ctx.keep_previous()
+    learner.keep_previous()
     learner.position = Position(task=1)
     learner.enter(stream[1])
     learner.ctx.modules.train()

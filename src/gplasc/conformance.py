@@ -21,7 +21,7 @@ from torch import Tensor
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
-from gplasc.learning.digest import digest
+from gplasc.learning.checkpoints import digest
 from gplasc.memory import Buffer
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream

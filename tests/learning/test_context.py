@@ -11,7 +11,7 @@ from gplasc.streams import Samples
 @pytest.mark.parametrize("encoder", ["small", "resnet18"])
 def test_pieces_give_the_features_of_one_pass_bit_for_bit(count, encoder, tiny, new_learner, monkeypatch):
     learner = new_learner(tiny("co2l", **{"model.encoder": encoder, "model.width": 4}))
-    ctx, shape = learner.ctx, learner.images.shape
+    ctx, shape = learner.ctx, learner.stream.image_shape
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(256, (count, *shape), dtype=torch.uint8, generator=generator)
     samples = Samples(x, torch.zeros(count, dtype=torch.int64))

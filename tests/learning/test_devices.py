@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gplasc._io.transfer import transfer
-from gplasc.learning.devices import autocast, fits, new_scaler
-from gplasc.learning.digest import digest
+from gplasc.learning.checkpoints import digest
+from gplasc.learning.devices import Hardware, fits
 from gplasc.learning.pool import Pool
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
@@ -42,19 +42,19 @@ def test_low_precision_learns_nearly_the_same(precision, tiny):
 
 def test_float16_scales_the_loss_and_keeps_the_scale_in_its_state(tiny):
     learner = trained(tiny, "float16")
-    assert learner.ctx.scaler.get_scale() > 1
+    assert learner.hardware.scaler.get_scale() > 1
     state = learner.state_dict()
     state["scaler"]["scale"] = 4.0
     learner.load_state_dict(state)
-    assert learner.ctx.scaler.get_scale() == 4.0
-    assert not new_scaler(torch.device("cpu"), "bfloat16").is_enabled()
+    assert learner.hardware.scaler.get_scale() == 4.0
+    assert not Hardware("cpu", "bfloat16").scaler.is_enabled()
 
 
 def test_convolutions_run_in_low_precision():
     layer = torch.nn.Conv2d(1, 1, 1)
-    with autocast(torch.device("cpu"), "bfloat16"):
+    with Hardware("cpu", "bfloat16").autocast():
         assert layer(torch.ones(1, 1, 2, 2)).dtype == torch.bfloat16
-    with autocast(torch.device("cpu"), "float32"):
+    with Hardware("cpu", "float32").autocast():
         assert layer(torch.ones(1, 1, 2, 2)).dtype == torch.float32
 
 
@@ -183,7 +183,7 @@ def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
     learner = build_learner(resolved.config, stream, device="meta")
     learner.ctx.memory.load_state_dict(known.ctx.memory.state_dict())
     learner.ctx.classes_per_task, learner.position.task = [2], 1
-    learner.ctx.keep_previous()
+    learner.keep_previous()
     learner.enter(stream[1], past=stream[:1])
     learner.plugins[0].monitor._inspected.add(1)  # the first step of a task looks at the features once
     learner.ctx.modules.train()

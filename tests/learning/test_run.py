@@ -304,13 +304,13 @@ def test_the_plug_in_leaves_the_methods_randomness_alone(tiny, new_learner):
 def test_previous_model_is_run_once_a_step_whoever_asks(tiny, new_learner):
     learner = new_learner(tiny("co2l", ("gplasc",)))
     calls = []
-    original = learner.ctx.keep_previous
+    original = learner.keep_previous
 
     def keep():
         original()
         learner.ctx.previous["network"].encoder.register_forward_hook(lambda *_: calls.append(1))
 
-    learner.ctx.keep_previous = keep
+    learner.keep_previous = keep
     learner.learn(learner.stream)
     sizes = [len(task.train) for task in learner.stream]
     assert len(calls) == sum(steps_per_task(learner.config, "mixed", sizes)[1:])

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from gplasc.learning.sgd import SGD
+from gplasc.learning.optimizer import SGD
 
 
 def test_steps_and_state_are_those_of_torch():

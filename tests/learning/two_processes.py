@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gplasc.learning.batchnorm import synchronize_batchnorm
-from gplasc.learning.digest import digest
+from gplasc.learning.checkpoints import digest
 from gplasc.learning.distributed import Processes, joined
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream

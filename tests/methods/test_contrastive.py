@@ -23,7 +23,7 @@ def _enter(learner, task):
         learner.method.end_task(learner.ctx)
         learner.position.task += 1
     if task:
-        learner.ctx.keep_previous()
+        learner.keep_previous()
         with torch.no_grad():  # so that the previous model differs from the present one
             for parameter in learner.ctx.network.parameters():
                 parameter.add_(
@@ -87,10 +87,9 @@ def test_supcon_has_no_distillation_and_every_row_is_an_anchor(tiny, learner_in_
     from gplasc.losses import supcon
 
     whole = supcon(part.out.projection, part.y, temperature=0.5)
-    learner.method.settings = learner.method.settings.model_copy(
-        update={"temperature": 0.5, "base_temperature": None}
-    )
-    term = learner.method.loss({"batch": part}, learner.ctx)["supcon"]
+    changed = {"temperature": 0.5, "base_temperature": None}
+    method = type(learner.method)(learner.method.settings.model_copy(update=changed))
+    term = method.loss({"batch": part}, learner.ctx)["supcon"]
     assert term.item() == pytest.approx(whole.item())
 
 

@@ -14,7 +14,7 @@ def second_task(new_learner):
         learner = new_learner(resolved)
         learner.enter(learner.stream[0])
         learner.method.end_task(learner.ctx)
-        learner.ctx.keep_previous()
+        learner.keep_previous()
         learner.position.task = 1
         learner.enter(learner.stream[1], past=learner.stream[:1])
         return learner

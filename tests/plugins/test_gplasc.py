@@ -181,7 +181,7 @@ def test_targets(tiny, target, new_learner):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         learner.learn(learner.stream)
-    assert "vertex_cosine" in learner.geometry[-1]
+    assert "vertex_cosine" in learner.evaluator.geometry[-1]
 
 
 @pytest.mark.parametrize(("features", "target"), [("relu", "unit"), ("signed", "scaled")])

@@ -9,8 +9,8 @@ import torch
 import gplasc
 
 _ROOT = str(Path(gplasc.__file__).parent)
-_FUNCTIONS, _FILES = 104, 27  # the aim: 60 functions in 20 files
-_LINES = 78  # the aim: 50
+_FUNCTIONS, _FILES = 60, 20
+_LINES = 50  # so that inlining is no way to fewer functions
 
 
 def test_a_step_passes_few_functions(tiny, second_task):

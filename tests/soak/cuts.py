@@ -37,7 +37,7 @@ PLACES: dict[str, tuple[str, str]] = {
     "step": ("gplasc.learning.learner:Learner", "step"),
     "probe": ("gplasc.learning.learner:Learner", "_on_progress"),
     "predictor": ("gplasc.learning.learner:Learner", "_finish"),
-    "evaluation": ("gplasc.learning.learner:Learner", "_evaluate"),
+    "evaluation": ("gplasc.learning.evaluator:Evaluator", "evaluate"),
     "last files": ("gplasc.runs.execute", "_save"),
     "record": ("gplasc.runs.execute", "write_record"),
     "tidying": ("gplasc.learning.checkpoints", "delete_all"),

@@ -16,7 +16,7 @@ from PIL import Image
 from tests.soak.cuts import PLACES, Cut, child
 
 from gplasc.classifier.state import read_state
-from gplasc.learning.digest import digest
+from gplasc.learning.checkpoints import digest
 
 LEARN_PLACES = {name: PLACES[name] for name in ("write", "fsync", "rename", "step", "predictor")} | {
     "unlink": ("os", "unlink")

@@ -17,11 +17,11 @@ from gplasc._io.text import duration, printable
 from gplasc.classifier.intake import Label, LabeledImages
 from gplasc.classifier.pipeline import Pipeline
 from gplasc.errors import UserError
-from gplasc.learning import Callback, ImageFormat, Learner
+from gplasc.learning import Callback, Expected, ImageFormat, Learner
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods import find_method
 from gplasc.models import Encoder
-from gplasc.runs.build import Expected, build_learner
+from gplasc.runs.build import build_learner
 from gplasc.runs.encoder import configured_encoder, image_format
 from gplasc.runs.features import FeatureExtractor
 from gplasc.settings.types import Config

@@ -69,7 +69,8 @@ def distill(
             assert projector is not None
             term = kernels.projected_distance(kernels.promote(student), kernels.promote(teacher), projector)
         else:
-            now, before = unit(student, limit_gradient=limit_gradient), kernels.unit(teacher)
+            now = unit(student, limit_gradient=True) if limit_gradient else kernels.unit(student)
+            before = kernels.unit(teacher)
             if name == "mse":
                 term = kernels.feature_distance(now, before)
             else:

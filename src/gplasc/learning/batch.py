@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
-from gplasc.models import Outputs
+from gplasc.models import Network, Outputs
+
+if TYPE_CHECKING:
+    from gplasc.learning.context import Context
 
 Head = Literal["projection", "classifier"]
 AugmentationKind = Literal["contrastive", "replay", "plain"]
@@ -29,6 +32,15 @@ class ImageFormat:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     features: bool = False
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a learner prepares for; its heads grow when more classes arrive."""
+
+    images: ImageFormat
+    classes: int
+    tasks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class Part:
     """Rows whose label belongs to an earlier task."""
     columns: Mapping[str, Tensor]
     """(N, ...) each, on the device: the columns of the batch."""
-    _teach: Callable[[Part], Outputs] = field(repr=False)
+    _ctx: Context = field(repr=False)
     out: Outputs = field(init=False, repr=False)
     """The network's outputs, which the learner sets before it calls `loss`; a head runs when its output is read."""
 
@@ -92,28 +104,9 @@ class Part:
 
         Reading them is collective: of several processes all or none must do so, so let labels and settings decide.
         """
-        return self._teach(self)
-
-
-class MethodTraits(Protocol):
-    """What the context and the plug-ins may know about the method."""
-
-    @property
-    def heads(self) -> frozenset[Head]:
-        """The heads the network must have."""
-
-    @property
-    def augmentation(self) -> AugmentationKind:
-        """The augmentation of the method's own parts."""
-
-    @property
-    def forwards_memory(self) -> bool:
-        """Whether remembered samples are among those the method forwards."""
-
-    @property
-    def trains(self) -> bool:
-        """Whether the network is trained."""
-
-    @property
-    def teacher(self) -> Literal["train", "eval"] | None:
-        """The mode in which the previous model runs, or None if the method does not need it."""
+        if self._ctx.previous is None:
+            raise RuntimeError("there is no previous model in the first task")
+        network = self._ctx.previous["network"]
+        assert isinstance(network, Network)
+        with torch.no_grad():
+            return self._ctx.forward(self, network)

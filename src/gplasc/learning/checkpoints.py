@@ -1,14 +1,16 @@
-"""Checkpoint files: written whole or not at all, with a checksum, the last two kept."""
+"""Checkpoint files: written whole or not at all, with a checksum, the last two kept; digests of tensors."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
@@ -86,6 +88,21 @@ def read_state(path: Path) -> dict[str, Any] | None:
 def misfit(error: BaseException) -> str:
     """Return one line about an error of `MISFIT`."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+
+
+def digest(tensors: Mapping[str, Any], *, extra_state: bool = False) -> str:
+    """Return the SHA-256 of named tensors: equal only if names, shapes, types and every bit are.
+
+    A module's extra state (its settings) is left out, unless `extra_state` and it is a tensor.
+    """
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        if not isinstance(tensors[name], Tensor) or (name.endswith("_extra_state") and not extra_state):
+            continue
+        value = tensors[name].detach().cpu().contiguous()
+        total.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
+        total.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
 
 
 def _all(folder: Path) -> list[Path]:

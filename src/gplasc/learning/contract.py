@@ -25,13 +25,11 @@ class Component(Generic[SettingsType]):
     DEVIATIONS: ClassVar[tuple[str, ...]] = ()
     """Where this implementation departs from its paper or official code, one sentence each."""
 
+    heads: frozenset[Head] = frozenset()
+    """The heads the network must have."""
+
     def __init__(self, settings: SettingsType) -> None:
         self.settings = settings
-
-    @property
-    def heads(self) -> frozenset[Head]:
-        """The heads the network must have."""
-        return frozenset()
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Return further trainable modules by name; called once, before the first task.
@@ -71,15 +69,11 @@ class Method(Component[SettingsType]):
     trains: ClassVar[bool] = True
     """Whether the network is trained. If not, a task has no epochs: the predictor is computed from the features."""
 
-    @property
-    def forwards_memory(self) -> bool:
-        """Whether remembered samples are among those the method forwards."""
-        return self.pool in ("mixed", "split")
+    forwards_memory: bool = False
+    """Whether `parts` draws remembered samples; those of a mixed or split pool are forwarded anyway."""
 
-    @property
-    def teacher(self) -> Literal["train", "eval"] | None:
-        """The mode in which the previous model runs, or None if the method does not need it."""
-        return None
+    teacher: Literal["train", "eval"] | None = None
+    """The mode in which the previous model runs, or None if the method does not need it."""
 
     def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return what is forwarded for this batch, by name; each part is a forward pass of its own."""

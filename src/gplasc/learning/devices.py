@@ -1,46 +1,64 @@
-"""Where and how a run is computed: precision, memory format, compilation, and what is kept on the device."""
+"""Where and how a run is computed: device, precision, processes, compilation."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import nn
 
 from gplasc.errors import UserError
+from gplasc.learning.distributed import Processes
 from gplasc.models import Network
 
-Precision = Literal["float32", "bfloat16", "float16"]
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def autocast(device: torch.device, precision: Precision) -> torch.autocast:
-    """Return the context manager in which the networks run: convolutions and linear layers in ``precision``."""
-    dtype = _DTYPES[precision]
-    enabled = dtype is not torch.float32
-    return torch.autocast(device.type, dtype=dtype if enabled else torch.bfloat16, enabled=enabled)
+class Hardware:
+    """The device, the precision and the processes of a run.
 
+    Args:
+        device: Where to compute.
+        precision: Of convolutions and linear layers.
+        processes: The processes that compute the run together, each with a learner of its own; default: this one.
+        compiled: Whether encoders are compiled.
 
-def new_scaler(device: torch.device, precision: Precision) -> torch.amp.GradScaler:
-    """Return the loss scaling that float16 needs to keep small gradients; it does nothing in other precisions.
-
-    A scaled step reads on the CPU whether a gradient is infinite, which synchronizes the device once a step.
+    Attributes:
+        autocast: Returns the context manager in which the networks run.
+        scaler: The loss scaling that float16 needs to keep small gradients; it does nothing in other precisions. A
+            scaled step reads on the CPU whether a gradient is infinite, which synchronizes the device once a step.
     """
-    enabled = precision == "float16"
-    return torch.amp.GradScaler(device.type if enabled else "cpu", enabled=enabled)
 
+    def __init__(
+        self,
+        device: str = "cpu",
+        precision: Literal["float32", "bfloat16", "float16"] = "float32",
+        processes: Processes | None = None,
+        *,
+        compiled: bool = False,
+    ) -> None:
+        self.device = torch.device(device)
+        self.processes = processes or Processes()
+        self.compiled = compiled
+        low, kind = precision != "float32", self.device.type
+        self.autocast = partial(
+            torch.autocast, kind, dtype=_DTYPES[precision] if low else torch.bfloat16, enabled=low
+        )
+        scaled = precision == "float16"
+        self.scaler = torch.amp.GradScaler(kind if scaled else "cpu", enabled=scaled)
 
-def prepare(modules: nn.ModuleDict, device: torch.device) -> nn.ModuleDict:
-    """Move everything trainable to the device, convolution weights in the channels-last memory format."""
-    return modules.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    def prepare(self, modules: nn.ModuleDict) -> nn.ModuleDict:
+        """Move everything trainable to the device, convolution weights channels last, and compile the encoder in place.
 
-
-def compile_encoder(network: Network) -> None:
-    """Compile the encoder in place with ``torch.compile``; names of weights stay as they are.
-
-    The heads and the losses are not compiled: they are small, and their shapes change from task to task.
-    """
-    network.encoder.compile()
+        Names of weights stay as they are. The heads and the losses are not compiled: they are small, and their shapes
+        change from task to task.
+        """
+        modules = modules.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = modules["network"]
+        if self.compiled and isinstance(network, Network):
+            network.encoder.compile()
+        return modules
 
 
 def fits(num_bytes: int, device: torch.device) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,22 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.errors import UserError
-from gplasc.evaluation.accuracy import accuracy_rows
-from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
-from gplasc.learning.batch import Batch, ImageFormat, Part
+from gplasc.learning.batch import Batch, Expected, Part
 from gplasc.learning.batchnorm import synchronize_batchnorm
-from gplasc.learning.context import FORWARD_ROWS, Context
+from gplasc.learning.callbacks.base import Callback
+from gplasc.learning.checkpoints import digest
+from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
-from gplasc.learning.digest import digest
-from gplasc.learning.distributed import Processes
+from gplasc.learning.devices import Hardware
+from gplasc.learning.evaluator import Evaluator
 from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_rate
-from gplasc.learning.pool import Pool, order_batches
+from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
 from gplasc.models import Network, steady_statistics
 from gplasc.settings.types import Config
-from gplasc.streams import Samples, Task
+from gplasc.streams import Task
 
-_RESULTS = ("class_il", "task_il", "geometry", "timings")
 _LOG_EVERY = 20  # steps between two looks at the terms, each of which synchronizes the device
 
 
@@ -45,49 +44,6 @@ class Position:
     total_steps: int = 0
 
 
-class Callback:
-    """Override the hooks you need; a learner calls its callbacks in the order in which they were given.
-
-    Useful attributes: ``learner.position`` (task, epoch, step,
-    total_steps), ``learner.config``, ``learner.class_il`` and ``learner.task_il`` (rows of the accuracy matrices),
-    ``learner.ctx`` (network, memory, task). A callback may read all of it and must change nothing. An exception that a
-    hook raises ends the run; its checkpoint stays.
-
-    >>> class PrintAccuracy(Callback):
-    ...     def on_task_end(self, learner):
-    ...         print(learner.position.task, learner.class_il[-1])
-    """
-
-    def on_task_begin(self, learner: Learner) -> None:
-        """Called before the first step of ``learner.ctx.task``; not again when a run resumes inside the task."""
-
-    def on_step_end(self, learner: Learner) -> None:
-        """Called after every optimizer step. Reading a tensor's value here synchronizes the device; see `on_log`."""
-
-    def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Called every few steps with one row for each step since the last call.
-
-        Args:
-            learner: The learner.
-            rows: Dictionaries with ``task``, ``epoch``, ``step``, ``lr`` and every loss term by name, as numbers.
-        """
-
-    def on_task_trained(self, learner: Learner) -> None:
-        """Called after the last step of a task, before predictor, memory and evaluation."""
-
-    def on_task_end(self, learner: Learner) -> None:
-        """Called when a task is complete: its rows of the accuracy matrices are there."""
-
-    def on_progress(self, learner: Learner, phase: str, done: float) -> None:
-        """Called between pieces of work outside training.
-
-        Args:
-            learner: The learner.
-            phase: What is being computed, such as ``"probe"``.
-            done: How much of it is done, from 0 to 1.
-        """
-
-
 class Learner:
     """Learns task by task and evaluates the tasks seen after each.
 
@@ -98,12 +54,8 @@ class Learner:
         plugins: Terms that are added to the method's.
         network: The encoder with the heads that method and plug-ins need.
         settings: The complete settings of the run.
-        images: Shape and normalization of the images.
-        device: Where to compute.
-        processes: The processes that compute this run together, each with a learner of its own; default: this one.
-        compiled: Whether the encoder is compiled.
-        expected_tasks: The number of tasks, if it is known.
-        num_classes: For how many classes the network's classifier has outputs; heads grow when more arrive.
+        expected: What it prepares for: images, classes, tasks. Heads grow when more classes arrive.
+        hardware: Where and how to compute; default: in float32 on the CPU.
         callbacks: Called in this order, see `Callback`.
     """
 
@@ -114,51 +66,44 @@ class Learner:
         network: Network,
         *,
         settings: Config,
-        images: ImageFormat,
-        device: str = "cpu",
-        processes: Processes | None = None,
-        compiled: bool = False,
-        expected_tasks: int | None = None,
-        num_classes: int = 0,
+        expected: Expected,
+        hardware: Hardware | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.method = method
         self.plugins = tuple(plugins)
         self.config = settings
-        self.images = images
+        self.hardware = hardware or Hardware()
         self.callbacks = tuple(callbacks)
-        self.ctx = Context(
-            settings,
-            method,
-            network,
-            images,
-            device=torch.device(device),
-            processes=processes,
-            compiled=compiled,
-            expected_tasks=expected_tasks,
-            num_classes=num_classes,
-            on_progress=self._on_progress,
-        )
-        if self.ctx.processes.size > 1:
+        if self.hardware.processes.size > 1:
             synchronize_batchnorm(network)
-        modules = nn.ModuleDict({"network": network})
+        self.ctx = Context(settings, method, network, expected, self.hardware, self._on_progress)
         for component in self.components:
-            modules.update(component.modules(self.ctx, network))
-        self.ctx.set_modules(modules)
+            self.ctx.modules.update(component.modules(self.ctx, network))
+        self.hardware.prepare(self.ctx.modules)
+        # Features that a frozen encoder has computed are trained on at the full rate.
+        self._encoder_lr = 1.0 if expected.images.features else settings.model.encoder_lr
         self.optimizer = self._new_optimizer()
         self.position = Position()
-        self.class_il: list[list[float]] = []
-        """Row t: class-IL accuracy, percent, on each task evaluated after task t."""
-        self.task_il: list[list[float]] = []
-        self.geometry: list[dict[str, Any]] = []
+        self.evaluator = Evaluator(settings)
         self.timings: list[dict[str, float]] = []
-        self._means_when_learned: list[Tensor] = []
+        """For each task, the seconds of each phase."""
         self._unlogged: list[tuple[dict[str, Any], list[str], Tensor]] = []
 
     @property
     def components(self) -> tuple[Component[Any], ...]:
         """The method and the plug-ins."""
         return (self.method, *self.plugins)
+
+    @property
+    def class_il(self) -> list[list[float]]:
+        """Row t: class-IL accuracy, percent, on each task evaluated after task t."""
+        return self.evaluator.class_il
+
+    @property
+    def task_il(self) -> list[list[float]]:
+        """The same for task-IL."""
+        return self.evaluator.task_il
 
     # ---- the loop ----------------------------------------------------------------------------------------------
 
@@ -192,20 +137,11 @@ class Learner:
 
     def enter(self, task: Task, past: Sequence[Task] = ()) -> None:
         """Set what follows from the task and the memory alone."""
-        ctx = self.ctx
         if task.index != self.position.task:
             raise ValueError(f"task {task.index} was given, but the next one is {self.position.task}")
-        ctx.task = task
-        ctx.classes_per_task[task.index :] = [len(task.classes)]
+        self.ctx._enter(task, past)
         self._grow(task.classes.stop)
-        ctx.predictor = None
-        ctx.epochs = epochs_of(self.config.train, task.index) if self.method.trains else 0
-        if self.method.pool == "everything":
-            ctx.pool = Pool([*(other.train for other in past), task.train])
-        else:
-            ctx.pool = Pool([task.train], None if self.method.pool == "current" else ctx.memory)
-        if ctx.processes.size == 1:  # several processes move their shares of each batch
-            ctx.pool.keep_on(ctx.device)
+        self.ctx.epochs = epochs_of(self.config.train, task.index) if self.method.trains else 0
 
     def _begin(self) -> None:
         for component in self.components:
@@ -242,33 +178,34 @@ class Learner:
     def step(self, batch: Batch) -> dict[str, Tensor]:
         """Take one optimizer step on a batch and return the terms, without synchronizing the device."""
         ctx, method = self.ctx, self.method
-        parts = _named(method, "parts", method.parts(batch, ctx))
-        added = [_named(plugin, "parts", plugin.parts(batch, parts, ctx)) for plugin in self.plugins]
-        self._forward(parts)
-        if any(added):
-            # Running statistics describe the images that are evaluated, not the plug-ins' stronger augmentation.
-            with steady_statistics(ctx.network):
-                for more in added:
-                    self._forward(more)
-        returned: list[tuple[Component[Any], object]] = [(method, method.loss(parts, ctx))]
-        returned += [
-            (plugin, plugin.loss(parts, more, ctx)) for plugin, more in zip(self.plugins, added, strict=True)
-        ]
-        terms = _merged(returned)
+        parts = method.parts(batch, ctx)
+        self._forward(method, parts)
+        added = [plugin.parts(batch, parts, ctx) for plugin in self.plugins]
+        # Running statistics describe the images that are evaluated, not the plug-ins' stronger augmentation.
+        with steady_statistics(ctx.network) if any(added) else nullcontext():
+            for plugin, more in zip(self.plugins, added, strict=True):
+                self._forward(plugin, more)
+        found: list[tuple[Component[Any], Any]] = [(method, method.loss(parts, ctx))]
+        for plugin, more in zip(self.plugins, added, strict=True):
+            found.append((plugin, plugin.loss(parts, more, ctx)))
+        terms = _merged(found)
         self.optimizer.zero_grad(set_to_none=True)
-        ctx.scaler.scale(torch.stack(list(terms.values())).sum()).backward()
-        if ctx.processes.size > 1:
-            ctx.set_gradient(ctx.processes.mean(ctx.flat_gradient()))
-        ctx.scaler.unscale_(self.optimizer)
+        scaler, processes = self.hardware.scaler, self.hardware.processes
+        scaler.scale(torch.stack(list(terms.values())).sum()).backward()
+        if processes.size > 1:
+            ctx.set_gradient(processes.mean(ctx.flat_gradient()))
+        scaler.unscale_(self.optimizer)
         for plugin, more in zip(self.plugins, added, strict=True):
             plugin.adjust_gradients(parts, more, ctx)
         method.adjust_gradients(parts, ctx)
-        ctx.scaler.step(self.optimizer)
-        ctx.scaler.update()
+        scaler.step(self.optimizer)
+        scaler.update()
         method.after_step(batch, parts, ctx)
         return {name: term.detach() for name, term in terms.items()}
 
-    def _forward(self, parts: Mapping[str, Part]) -> None:
+    def _forward(self, component: Component[Any], parts: Mapping[str, Part]) -> None:
+        if not isinstance(parts, Mapping):
+            raise _unnamed(component, "parts", parts, '{"batch": ctx.part(batch)}')
         try:
             for part in parts.values():
                 part.out = self.ctx.forward(part)
@@ -292,9 +229,16 @@ class Learner:
         if evaluate:
             with self._timed("evaluation"):
                 ctx.progress("evaluation", 0.0)
-                self._evaluate([*past, task], ctx.predictor)
+                known = {
+                    name: value for plugin in self.plugins for name, value in plugin.diagnostics(ctx).items()
+                }
+                self.evaluator.evaluate(ctx, [*past, task], known)
+        self.keep_previous()
+
+    def keep_previous(self) -> None:
+        """Keep the model as it is as the previous one, if method or plug-ins need it."""
         if self.needs_previous:
-            ctx.keep_previous()
+            self.ctx._keep_previous()
 
     def new_predictor(self) -> nn.Module:
         """Return an untrained predictor for the classes seen; its state can be loaded into it."""
@@ -307,36 +251,12 @@ class Learner:
 
     def _check_processes(self) -> None:
         """Give all processes the same predictor, and check that weights and memory are the same."""
-        ctx = self.ctx
-        if ctx.processes.size > 1:
+        ctx, processes = self.ctx, self.hardware.processes
+        if processes.size > 1:
             assert ctx.predictor is not None
-            ctx.processes.copy_from_first(ctx.predictor)
-            ctx.processes.check_equal("memory", digest(ctx.memory.rows()))
-            ctx.processes.check_equal("model", digest(ctx.modules.state_dict()))
-
-    # ---- evaluation --------------------------------------------------------------------------------------------
-
-    def _evaluate(self, tasks: Sequence[Task], predictor: nn.Module) -> None:
-        scores: list[Tensor] = []
-        labels: list[Tensor] = []
-        means: list[Tensor] = []
-        for group in _groups([evaluation_samples(task, self.config) for task in tasks]):
-            together = self.ctx.features(group[0] if len(group) == 1 else Pool(group))
-            for samples, features in zip(group, together.split([len(s) for s in group]), strict=True):
-                y = self.ctx.to_device(samples.y)
-                with torch.no_grad():
-                    scores.append(predictor(features))
-                unit = nn.functional.normalize(features, dim=1)
-                means.append(class_means(unit, y, tasks[len(labels)].classes).cpu())
-                labels.append(y)
-        in_class, in_task = accuracy_rows(scores, labels, [task.classes for task in tasks])
-        self.class_il.append(in_class)
-        self.task_il.append(in_task)
-        self._means_when_learned.append(means[-1])
-        known: dict[str, Any] = {}
-        for plugin in self.plugins:
-            known |= plugin.diagnostics(self.ctx)
-        append_diagnosis(self.geometry, diagnose(means, self._means_when_learned[-len(means) :], **known))
+            processes.copy_from_first(ctx.predictor)
+            processes.check_equal("memory", digest(ctx.memory.rows()))
+            processes.check_equal("model", digest(ctx.modules.state_dict()))
 
     # ---- heads and optimizer -----------------------------------------------------------------------------------
 
@@ -355,8 +275,7 @@ class Learner:
 
     def _new_optimizer(self) -> torch.optim.SGD:
         rates = {n: r for component in self.components for n, r in component.learning_rates().items()}
-        factor = 1.0 if self.images.features else self.config.model.encoder_lr
-        return new_optimizer(self.ctx.modules, self.config.train, rates, encoder_lr=factor)
+        return new_optimizer(self.ctx.modules, self.config.train, rates, encoder_lr=self._encoder_lr)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -399,12 +318,7 @@ class Learner:
             "optimizer": self.optimizer.state_dict(),
             **self.ctx.state_dict(),
             "components": [component.state_dict() for component in self.components],
-            "results": {
-                # As text: torch.save calls a function for every number, and there are more with every task.
-                **{name: json.dumps(getattr(self, name)) for name in _RESULTS},
-                "means_when_learned": torch.cat(self._means_when_learned or [torch.zeros(0)]),
-                "means_rows": [len(means) for means in self._means_when_learned],
-            },
+            "results": {**self.evaluator.state_dict(), "timings": json.dumps(self.timings)},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -415,15 +329,8 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"])
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
-        results = state["results"]
-        means = results["means_when_learned"]
-        if isinstance(means, list):  # written before results were text
-            results = {**results, **{name: json.dumps(results[name]) for name in _RESULTS}}
-        else:
-            means = [rows.clone() for rows in means.split(results["means_rows"])]
-        self._means_when_learned = means
-        for name in _RESULTS:
-            setattr(self, name, json.loads(results[name]))
+        self.evaluator.load_state_dict(state["results"])
+        self.timings = json.loads(state["results"]["timings"])
 
     @property
     def needs_previous(self) -> bool:
@@ -431,24 +338,15 @@ class Learner:
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
 
 
-def _named(component: Component[Any], hook: str, returned: Any) -> Any:
-    """Return what a hook returned if it is a mapping from names."""
-    if isinstance(returned, Mapping):
-        return returned
-    example = {"parts": '{"batch": ctx.part(batch)}', "loss": '{"ce": term}'}[hook]
-    raise UserError(
-        f"{type(component).__name__}.{hook} returned a {type(returned).__name__}; it must return its "
-        f"{'terms' if hook == 'loss' else hook} by name, for example {example}"
-    )
-
-
-def _merged(returned: Sequence[tuple[Component[Any], object]]) -> dict[str, Tensor]:
+def _merged(found: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:
     """Return the terms of all components; a name that two of them return is an error."""
     terms: dict[str, Tensor] = {}
     owners: dict[str, str] = {}
-    for component, found in returned:
+    for component, own in found:
         owner = type(component).__name__
-        for name, term in _named(component, "loss", found).items():
+        if not isinstance(own, Mapping):
+            raise _unnamed(component, "loss", own, '{"ce": term}')
+        for name, term in own.items():
             if name in terms:
                 raise UserError(
                     f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
@@ -457,22 +355,9 @@ def _merged(returned: Sequence[tuple[Component[Any], object]]) -> dict[str, Tens
     return terms
 
 
-def evaluation_samples(task: Task, config: Config) -> Samples:
-    """Return the split that is evaluated on: test, or validation taken from train."""
-    if config.data.evaluate_on == "validation":
-        assert task.validation is not None
-        return task.validation
-    return task.test
-
-
-def _groups(samples: Sequence[Samples]) -> list[list[Samples]]:
-    """Group neighbors that fit into one forward pass together: many small tasks take few passes."""
-    groups: list[list[Samples]] = []
-    rows = FORWARD_ROWS
-    for one in samples:
-        if rows + len(one) > FORWARD_ROWS:
-            groups.append([])
-            rows = 0
-        groups[-1].append(one)
-        rows += len(one)
-    return groups
+def _unnamed(component: Component[Any], hook: str, returned: object, example: str) -> UserError:
+    what = "terms" if hook == "loss" else hook
+    return UserError(
+        f"{type(component).__name__}.{hook} returned a {type(returned).__name__}; it must return its {what} by name, "
+        f"for example {example}"
+    )

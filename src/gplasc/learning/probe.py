@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.learning.context import Context
-from gplasc.learning.sgd import SGD
+from gplasc.learning.optimizer import SGD
 from gplasc.models import LinearClassifier
 
 
@@ -51,4 +51,4 @@ def train_probe(classifier: nn.Module, ctx: Context) -> None:
 
 
 def _augmented_features(ctx: Context, rows: Tensor, generator: torch.Generator) -> Tensor:
-    return ctx.embed_rows(ctx.pool.take(rows), "contrastive", generator=generator).features.float()
+    return ctx._embed(ctx.pool.take(rows), "contrastive", generator).features.float()

@@ -44,16 +44,13 @@ class ContrastiveMethod(Method[ContrastiveType]):
     augmentation: AugmentationKind = "contrastive"
     pool: ClassVar[PoolKind] = "mixed"
 
-    @property
-    def heads(self) -> frozenset[Head]:
-        """The projection head alone: the classifier is trained afterwards."""
-        return frozenset({"projection"})
+    heads: frozenset[Head] = frozenset({"projection"})
 
-    @property
-    def scale(self) -> float:
-        """The factor of the official code; it decides the weight of every term that stands beside SupCon."""
-        base = self.settings.base_temperature
-        return 1.0 if base is None else self.settings.temperature / base
+    def __init__(self, settings: ContrastiveType) -> None:
+        super().__init__(settings)
+        base = settings.base_temperature
+        self.scale = 1.0 if base is None else settings.temperature / base
+        """The factor of the official code; it decides the weight of the other terms relative to SupCon."""
 
     def end_task(self, ctx: Context) -> None:
         """Shrink the old classes to their quotas and fill the memory with the task just learned."""
@@ -71,10 +68,7 @@ class ContrastiveMethod(Method[ContrastiveType]):
 class ClassifierMethod(Method[SettingsType]):
     """One stage: a classifier is trained together with the encoder and predicts."""
 
-    @property
-    def heads(self) -> frozenset[Head]:
-        """The classifier."""
-        return frozenset({"classifier"})
+    heads: frozenset[Head] = frozenset({"classifier"})
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the classifier, restricted to the classes seen."""
@@ -95,10 +89,7 @@ ReplayType = TypeVar("ReplayType", bound=ReplaySettings)
 class ReplayMethod(ClassifierMethod[ReplayType]):
     """The memory is a reservoir of the samples seen, and minibatches of it stand beside those of the task."""
 
-    @property
-    def forwards_memory(self) -> bool:
-        """True: whatever the minibatches come from, the memory is forwarded too."""
-        return True
+    forwards_memory = True
 
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Mark the logits of new classes as absent in what is remembered."""

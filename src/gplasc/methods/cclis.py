@@ -49,11 +49,7 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
     )
     views: ClassVar[int] = 1
     pool: ClassVar[PoolKind] = "split"
-
-    @property
-    def teacher(self) -> Literal["train", "eval"] | None:
-        """The mode of the previous model."""
-        return "eval"
+    teacher: Literal["train", "eval"] | None = "eval"
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Return a learnable unit vector for each class."""

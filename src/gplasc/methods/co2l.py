@@ -42,11 +42,7 @@ class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
         "the last probe epoch is reported, never the best one on the test split",
         WARMUP_TARGET,
     )
-
-    @property
-    def teacher(self) -> Literal["train", "eval"] | None:
-        """The mode of the previous model."""
-        return "train"
+    teacher: Literal["train", "eval"] | None = "train"
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return SupCon with the current task's rows as anchors and, from the second task on, the distillation."""

@@ -41,11 +41,7 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
         "a class of which nothing is remembered has the lowest possible score",
     )
     pool: ClassVar[PoolKind] = "mixed"
-
-    @property
-    def teacher(self) -> Literal["train", "eval"] | None:
-        """The previous model says what the outputs of past classes should be."""
-        return "eval"
+    teacher: Literal["train", "eval"] | None = "eval"
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the binary cross-entropy; the target of a class not yet seen is 0."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ from gplasc.models.heads import LinearClassifier
 
 
 class Outputs:
-    """The network's outputs for one batch; everything but `features` is computed on first access.
+    """A network's outputs for one batch; everything but `features` is computed on first access.
 
     Each quantity is computed at most once and then shared, under the gradient mode and the autocast state of
     the forward pass, wherever it is accessed: reading a projection inside `no_grad` for a log does not remove
@@ -27,12 +25,9 @@ class Outputs:
     features: Tensor
     """Raw pooled features (N, D)."""
 
-    def __init__(
-        self, features: Tensor, projection: nn.Module | None = None, classifier: nn.Module | None = None
-    ) -> None:
+    def __init__(self, features: Tensor, network: Network) -> None:
         self.features = features
-        self._projection = projection
-        self._classifier = classifier
+        self._network = network
         device = features.device.type
         self._grad = torch.is_grad_enabled()
         self._autocast = (device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
@@ -43,38 +38,28 @@ class Outputs:
     @cached_property
     def projection(self) -> Tensor:
         """Projections with rows of unit length (N, P)."""
-        if self._projection is None:
-            raise ValueError(
-                "this network has no projection head: build it with Network(..., projection=...)"
-            )
-        with self._as_in_forward():
-            z: Tensor = self._projection(self.features)
-            return z
+        return self._run(self._network.projection, "projection head")
 
     @cached_property
     def logits(self) -> Tensor:
         """Class scores (N, C)."""
-        if self._classifier is None:
-            raise ValueError("this network has no classifier: build it with Network(..., classifier=...)")
-        with self._as_in_forward():
-            logits: Tensor = self._classifier(self.features)
-            return logits
+        return self._run(self._network.classifier, "classifier")
 
     @cached_property
     def projection_gram(self) -> Tensor:
         """Cosines of all pairs of projections (N, N)."""
-        return self._gram(self.projection)
-
-    def _gram(self, unit: Tensor) -> Tensor:
         # Cosines divided by a temperature of 0.01 need more digits than bfloat16 has.
         with torch.set_grad_enabled(self._grad), torch.autocast(self._autocast[0], enabled=False):
-            return unit @ unit.T
+            return self.projection @ self.projection.T
 
-    @contextmanager
-    def _as_in_forward(self) -> Iterator[None]:
+    def _run(self, head: nn.Module | None, name: str) -> Tensor:
+        """Return the head's output, computed as in the forward pass."""
+        if head is None:
+            raise ValueError(f"this network has no {name}: build it with Network(..., {name.split()[0]}=...)")
         device, dtype, enabled = self._autocast
         with torch.set_grad_enabled(self._grad), torch.autocast(device, dtype=dtype, enabled=enabled):
-            yield
+            out: Tensor = head(self.features)
+            return out
 
 
 class Network(nn.Module):
@@ -98,11 +83,7 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Outputs:
         """Images (N, C, H, W), float and normalized -> Outputs; the heads run only when asked for."""
-        return self.outputs(self.encoder(x))
-
-    def outputs(self, features: Tensor) -> Outputs:
-        """Raw features (N, D) -> Outputs; for features that were not computed here, or not all of them."""
-        return Outputs(features, self.projection, self.classifier)
+        return Outputs(self.encoder(x), self)
 
     if TYPE_CHECKING:  # nn.Module's call is untyped
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import distill, gather, position_term, range_term, unit
+from gplasc.criterion.terms import distill, gather, position_term, range_term
 from gplasc.errors import UserError
-from gplasc.learning import Batch, Context, Head, Part, Plugin
+from gplasc.learning import Batch, Context, Part, Plugin
 from gplasc.losses import kernels
 from gplasc.models import Network
 from gplasc.settings.types import Settings
@@ -107,16 +107,12 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         super().__init__(settings)
         self.monitor = Monitor(_ADVICE)
         self._distillation = _parse_distillation(settings.distillation)
+        self.heads = frozenset({"projection"} if settings.lambda_contrast > 0 else ())
 
     @property
     def needs_previous(self) -> bool:
         """Whether past features are to be held where the previous model put them."""
         return self.settings.lambda_distill > 0 and bool(self._distillation)
-
-    @property
-    def heads(self) -> frozenset[Head]:
-        """The projection head, if a term is computed on projections."""
-        return frozenset({"projection"} if self.settings.lambda_contrast > 0 else ())
 
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Prepare the regions."""
@@ -142,16 +138,16 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def begin_task(self, ctx: Context) -> None:
         """Add a direction for a task that nobody announced; those of earlier tasks do not move."""
-        regions = self._regions(ctx)
-        if ctx.region_index >= regions.num_tasks and self._open_ended(ctx):
+        regions, region = self._regions(ctx), ctx.region
+        if region is not None and region >= regions.num_tasks and self._open_ended(ctx):
             wanted = min(2 * regions.num_tasks, regions.feature_dim)
             # The feature dimension is the largest number of orthogonal directions, so the last steps are small.
-            while wanted > ctx.region_index:
+            while wanted > region:
                 try:
                     regions.extend(wanted)
                     return
                 except ValueError:
-                    wanted = min(wanted - 1, max(ctx.region_index + 1, wanted // 2))
+                    wanted = min(wanted - 1, max(region + 1, wanted // 2))
 
     def parts(self, batch: Batch, method_parts: dict[str, Part], ctx: Context) -> dict[str, Part]:
         """Ask for two views of the current samples and for past samples, where the method does not forward them."""
@@ -163,7 +159,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
                 parts["views"] = ctx.part(
                     batch[rows], views=2, augmentation="contrastive", generator=generator
                 )
-        missing = settings.memory_rows == "minibatch" or not ctx.method.forwards_memory
+        forwarded = ctx.method.forwards_memory or ctx.pool.num_memory > 0
+        missing = settings.memory_rows == "minibatch" or not forwarded
         if missing and ctx.previous is not None and len(ctx.memory):
             parts["memory"] = ctx.part(ctx.draw(settings.memory_batch, generator), generator=generator)
         return parts
@@ -172,12 +169,17 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         """Return range and position on current rows and distillation on past rows; none with a weight of 0."""
         settings = self.settings
         shaped = [parts["views"]] if "views" in parts else [*method_parts.values()]
-        z = unit(gather(*((part.out.features, part.current) for part in shaped)))
+        z = kernels.unit(gather(*((part.out.features, part.current) for part in shaped)))
         y = gather(*((part.y, part.current) for part in shaped))
         terms = self._place(z, y, ctx)
         if settings.lambda_distill > 0:
-            held = self._hold([*method_parts.values(), *parts.values()], ctx)
-            terms["distill"] = z.sum() * 0.0 if held is None else settings.lambda_distill * held
+            terms["distill"] = z.sum() * 0.0
+            held = [part for part in (*method_parts.values(), *parts.values()) if len(part.past)]
+            if held and self._distillation and ctx.previous is not None:
+                now = gather(*((part.out.features, part.past) for part in held))
+                before = gather(*((part.previous.features, part.past) for part in held))
+                loss = distill(now, before, self._distillation, self._regions(ctx).projector)
+                terms["distill"] = settings.lambda_distill * loss
         if settings.lambda_contrast > 0 and len(y) and "projection" not in ctx.method.heads:
             projected = gather(*((part.out.projection, part.current) for part in shaped))
             contrast = kernels.supcon(projected, y, settings.contrast_temperature)
@@ -186,16 +188,16 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def _place(self, z: Tensor, y: Tensor, ctx: Context) -> dict[str, Tensor]:
         """Return range and position of the current rows; 0 if the task has no region."""
-        settings, regions, task = self.settings, self._regions(ctx), self._region(ctx)
+        settings, regions, region = self.settings, self._regions(ctx), ctx.region
         weights = {"range": settings.lambda_range, "position": settings.lambda_position}
         terms = {name: z.sum() * 0.0 for name, weight in weights.items() if weight > 0}
-        if task is None or regions.alone:
+        if region is None or region >= regions.num_tasks or regions.alone:
             return terms
-        regions.class_counts[task] = count = len(ctx.task.classes)
+        regions.class_counts[region] = count = len(ctx.task.classes)
         size = regions.size(count)
         if regions.training:
             hinge = "range" in terms and settings.range_form in ("hinge", "squared_hinge")
-            self.monitor.inspect(z, regions, task, hinge=hinge, position="position" in terms)
+            self.monitor.inspect(z, regions, region, hinge=hinge, position="position" in terms)
         if "range" in terms:
             loss = range_term(z, y, size.k, settings.range_form, self.monitor)
             terms["range"] = settings.lambda_range * loss
@@ -204,23 +206,14 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
                 settings.position_target == "auto" and ctx.signed
             )
             target = size.center_norm if scaled else None
-            loss = position_term(z, y, regions.vertices[task], target, self.monitor)
+            loss = position_term(z, y, regions.vertices[region], target, self.monitor)
             terms["position"] = settings.lambda_position * loss
         return terms
 
-    def _hold(self, parts: list[Part], ctx: Context) -> Tensor | None:
-        """Return the distance of past rows to where the previous model had them; None if there are none."""
-        held = [part for part in parts if len(part.past)]
-        if ctx.previous is None or not self._distillation or not held:
-            return None
-        now = gather(*((part.out.features, part.past) for part in held))
-        before = gather(*((part.previous.features, part.past) for part in held))
-        return distill(now, before, self._distillation, self._regions(ctx).projector)
-
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the theory says of the task, the prepared centers, and what the terms saw last."""
-        regions, region = self._regions(ctx), self._region(ctx)
-        if region is None or not ctx.method.trains:
+        regions, region = self._regions(ctx), ctx.region
+        if region is None or region >= regions.num_tasks or not ctx.method.trains:
             return {}
         return {
             "region": regions.size(len(ctx.task.classes)),
@@ -235,11 +228,6 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         regions = ctx.modules["gplasc"]
         assert isinstance(regions, Regions)
         return regions
-
-    def _region(self, ctx: Context) -> int | None:
-        """Return the region of the task; None if it has no new classes, or the feature space has no further one."""
-        index = ctx.region_index
-        return index if len(ctx.task.classes) and index < self._regions(ctx).num_tasks else None
 
     def _num_tasks(self, ctx: Context) -> int:
         wanted, announced = self.settings.expected_tasks, ctx.expected_tasks

@@ -16,8 +16,8 @@ import torch
 
 import gplasc
 from gplasc.learning import Learner
-from gplasc.learning.digest import digest
-from gplasc.learning.learner import evaluation_samples
+from gplasc.learning.checkpoints import digest
+from gplasc.learning.evaluator import evaluation_samples
 from gplasc.results.record import FORMAT, Record
 from gplasc.runs.spec import RunSpec
 from gplasc.streams import Stream
@@ -44,12 +44,12 @@ def describe(spec: RunSpec, learner: Learner, stream: Stream) -> Record:
             "notes": list(stream.notes),
         },
         "matrix": {"class_il": _square(learner.class_il), "task_il": _square(learner.task_il)},
-        "geometry": learner.geometry,
+        "geometry": learner.evaluator.geometry,
         "timings": learner.timings,
         "seconds": sum(sum(task.values()) for task in learner.timings),
         "steps": learner.position.total_steps,
         "memory": {"rows": len(ctx.memory), "bytes": ctx.memory.num_bytes},
-        "processes": ctx.processes.size,
+        "processes": learner.hardware.processes.size,
         "parameters": sum(p.numel() for p in ctx.modules.parameters()),
         "deviations": {
             name: list(component.DEVIATIONS)

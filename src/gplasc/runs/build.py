@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from gplasc.learning import Callback, Component, Head, ImageFormat, Learner, Method, Plugin
+from gplasc.learning import Callback, Component, Expected, Head, ImageFormat, Learner, Method, Plugin
+from gplasc.learning.devices import Hardware
 from gplasc.learning.distributed import Processes
 from gplasc.methods import find_method
 from gplasc.models import (
@@ -24,15 +24,6 @@ from gplasc.random import Generators
 from gplasc.runs.encoder import configured_encoder, image_format
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a learner prepares for; its heads grow when more classes arrive."""
-
-    images: ImageFormat
-    classes: int
-    tasks: int | None = None
 
 
 def build_learner(
@@ -78,13 +69,9 @@ def build_learner(
         plugins,
         _build_network(config, encoder, heads, expected.classes),
         settings=config,
-        images=images,
-        device=device,
-        expected_tasks=expected.tasks,
-        num_classes=expected.classes,
+        expected=expected,
+        hardware=Hardware(device, config.train.precision, processes, compiled=compiled),
         callbacks=callbacks,
-        processes=processes,
-        compiled=compiled,
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from gplasc._io.text import duration
 from gplasc.learning import Learner
 from gplasc.learning.devices import check_device
-from gplasc.learning.learner import evaluation_samples
+from gplasc.learning.evaluator import evaluation_samples
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
 from gplasc.runs.build import build_learner
@@ -61,8 +61,7 @@ def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: s
     first = _seconds_per_step(learner, stream, 0) if trains else 0.0
     later = first
     if len(tasks) > 1 and trains:
-        if learner.needs_previous:
-            ctx.keep_previous()
+        learner.keep_previous()
         later = _seconds_per_step(learner, stream, 1)
     training = first * steps[0] + later * sum(steps[1:])
 

@@ -14,7 +14,7 @@ from torch import nn
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.learning import ImageFormat
-from gplasc.learning.digest import digest
+from gplasc.learning.checkpoints import digest
 from gplasc.models import (
     ENCODERS,
     Encoder,

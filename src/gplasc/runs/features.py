@@ -15,8 +15,8 @@ from gplasc._io.files import write_atomic
 from gplasc._io.lock import locked
 from gplasc.errors import UserError
 from gplasc.learning import ImageFormat
+from gplasc.learning.checkpoints import digest
 from gplasc.learning.context import new_augmentations
-from gplasc.learning.digest import digest
 from gplasc.models import Encoder
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, fingerprint

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from gplasc.errors import UserError
 from gplasc.learning import Learner
+from gplasc.learning.checkpoints import digest
 from gplasc.learning.devices import check_device
-from gplasc.learning.digest import digest
-from gplasc.learning.learner import evaluation_samples
+from gplasc.learning.evaluator import evaluation_samples
 from gplasc.models import Network
 from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner

@@ -1,5 +1,6 @@
 """Callbacks: each does one thing while a learner works."""
 
+from gplasc.learning.callbacks.base import Callback
 from gplasc.learning.callbacks.checkpoint import Checkpoint
 from gplasc.learning.callbacks.finite import FiniteCheck, NotFinite
 from gplasc.learning.callbacks.progress import ProgressDisplay
@@ -8,6 +9,7 @@ from gplasc.learning.callbacks.tensorboard import TensorBoard
 from gplasc.learning.callbacks.term_log import TermLog
 
 __all__ = [
+    "Callback",
     "Checkpoint",
     "FiniteCheck",
     "NotFinite",

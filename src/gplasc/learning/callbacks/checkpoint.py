@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
-from gplasc.learning.learner import Callback, Learner
+from gplasc.learning.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from gplasc.learning.learner import Learner
 
 _SHARE = 0.005  # of the time, at most, is spent on checkpoints around the ends of tasks after the first one
 

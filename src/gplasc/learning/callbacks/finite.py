@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.learning.learner import Callback, Learner
+from gplasc.learning.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from gplasc.learning.learner import Learner
 
 
 class NotFinite(UserError):

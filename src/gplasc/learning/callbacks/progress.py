@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gplasc._io.display import Display, Moment
 from gplasc._io.text import duration
-from gplasc.learning.learner import Callback, Learner
+from gplasc.learning.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from gplasc.learning.learner import Learner
 
 _WHERE = ("task", "epoch", "step", "lr")
 

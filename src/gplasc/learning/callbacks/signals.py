@@ -7,9 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from gplasc.errors import Interrupted
-from gplasc.learning.learner import Callback, Learner
+from gplasc.learning.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from gplasc.learning.learner import Learner
 
 
 class StopSignals(Callback):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
-from gplasc.learning.learner import Callback, Learner
+from gplasc.learning.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from gplasc.learning.learner import Learner
 
 
 class TermLog(Callback):
