@@ -9,7 +9,7 @@ from gplasc.published import published
 from gplasc.settings.components import list_methods
 from gplasc.streams.catalog import find_stream
 from gplasc.streams.sources.synthetic import parse
-from gplasc.study.experiment import SEEDS, stand_in
+from gplasc.study.experiment import SEEDS, _stand_ins
 
 NAMES = [
     "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",
@@ -71,7 +71,7 @@ def test_stand_ins_have_the_shape_of_the_real_streams():
     streams = {stream for name in NAMES for stream in load_experiment(name).streams}
     for stream in streams - {"seq-digits"}:
         info, _ = find_stream(stream)
-        other = stand_in(stream)
+        other = _stand_ins()[stream]
         shape = parse(other.stream.partition(":")[2])
         assert (shape.tasks, shape.classes, shape.channels) == (
             info.tasks,
@@ -79,7 +79,7 @@ def test_stand_ins_have_the_shape_of_the_real_streams():
             info.channels,
         )
         assert (shape.size == info.image_size) != bool(other.reduced), "a reduced size must be said"
-    assert stand_in("seq-digits") is None
+    assert "seq-digits" not in _stand_ins()
 
 
 def test_grids_share_runs():

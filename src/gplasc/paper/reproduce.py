@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc._io.display import Display
-from gplasc.paper.views import find_view
+from gplasc.paper.views import VIEWS
 from gplasc.study.cell import Executor
 from gplasc.study.compute import print_failures
 from gplasc.study.experiment import Experiment, scale_statement
@@ -42,13 +42,13 @@ def reproduce(
         UserError: If something that was given is not allowed.
         Interrupted: If a signal asked to stop.
     """
-    view = find_view(experiment.view)
+    view = VIEWS[experiment.view]()
     if display is not None:
         display.say(_heading(experiment, study))
     study.compute(executor, display)
     measures = view.measure(experiment, study)
     statement = scale_statement(study.cells)
-    notes = (*experiment.notes, *view.remarks())
+    notes = (*experiment.notes, *view.remarks)
     experiment = experiment.model_copy(update={"statement": statement, "notes": notes})
     groups, folder = study.groups(), study.workspace.out / experiment.name
     tables = result_tables(experiment, groups, measures)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,8 @@ from torch.nn import functional as F
 from gplasc._io.files import write_atomic
 from gplasc.evaluation.embedding import silhouette, tsne
 from gplasc.evaluation.overlap import TaskOverlap
-from gplasc.paper import figures
+from gplasc.report.charts import Chart, Guide, Series, write_charts
+from gplasc.report.style import color, marker, paper_style, save_figure
 from gplasc.results.group import Group, Measure
 from gplasc.study.experiment import Experiment
 from gplasc.study.overlap import pairs_of, run_overlap
@@ -23,14 +25,13 @@ _POINTS = 400  # of each class, in a t-SNE picture
 
 
 class View:
-    """A way to look at an experiment's runs: metrics of the accuracy matrix, as a table and perhaps a figure."""
+    """A way to look at the runs of an experiment: metrics of the accuracy matrix, as a table without a figure.
 
-    def __init__(self, figure: figures.Draw | None = None) -> None:
-        self._figure = figure
+    remarks: What was found out while measuring and belongs below the table.
+    """
 
-    def remarks(self) -> list[str]:
-        """Return what was found out while measuring and belongs below the table."""
-        return []
+    def __init__(self) -> None:
+        self.remarks: list[str] = []
 
     def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
         """Measure every complete run, add the numbers to those of the study, and return what is shown of them."""
@@ -40,7 +41,62 @@ class View:
         self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
     ) -> list[Path]:
         """Write figures, and the numbers behind them, into a folder, and return their paths."""
-        return self._figure(experiment, groups, measures, folder) if self._figure else []
+        charts = self._charts(experiment, groups, measures)
+        if not charts:
+            return []
+        columns = len(dict.fromkeys(chart.title for chart in charts))
+        stem, note = folder / experiment.name, experiment.statement
+        return write_charts(charts, stem, (".png", ".svg"), columns=columns, note=note)
+
+    def _charts(
+        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure]
+    ) -> list[Chart]:
+        return []
+
+
+class _Curves(View):
+    """Accuracy over each setting that varies: a row of charts a setting, a column a stream and scenario.
+
+    Points are means, bars one standard deviation over seeds; the dashed line is the base without the plug-in.
+    """
+
+    def _charts(
+        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure]
+    ) -> list[Chart]:
+        rows = {row.name: row for row in experiment.rows}
+        placed = [(rows[group.labels["row"]], group) for group in groups]
+        varying = [name for name in dict.fromkeys(row.group for row, _ in placed) if name]
+        streams = dict.fromkeys(group.labels["stream"] for group in groups)
+        charts = []
+        for number, name in enumerate(varying):
+            for stream, measure in ((stream, measure) for stream in streams for measure in measures):
+                own = [(r, g) for r, g in placed if g.labels["stream"] == stream and g.by_seed(measure)]
+                varied = [(row, group) for row, group in own if row.group == name]
+                bases = {row.base for row, _ in varied}
+                places = [str(row.value) for row, _ in varied]
+                series = Series.of(name, places, [group.spread(measure) for _, group in varied], number)
+                guides = [Guide(g.spread(measure).mean, row.name) for row, g in own if row.name in bases]
+                title = f"{stream}, {measure.label}"
+                look: dict[str, Any] = {"guides": tuple(guides), "zero_based": True}
+                charts.append(Chart(title, name, "accuracy, percent", (series,), "", **look))
+        return charts
+
+
+class _Bars(View):
+    """The mean of each row with one standard deviation over seeds; a chart for each stream and scenario."""
+
+    def _charts(
+        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure]
+    ) -> list[Chart]:
+        charts = []
+        for stream in dict.fromkeys(group.labels["stream"] for group in groups):
+            for measure in measures:
+                own = [g for g in groups if g.labels["stream"] == stream and g.by_seed(measure)]
+                names, spreads = [g.labels["row"] for g in own], [g.spread(measure) for g in own]
+                series = Series.of(measure.label, names, spreads)
+                title = f"{stream}, {measure.label}"
+                charts.append(Chart(title, "", "accuracy, percent", (series,), "", "interval"))
+        return [chart for chart in charts if chart.drawable]
 
 
 class _Time(View):
@@ -48,45 +104,32 @@ class _Time(View):
 
     def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
         """Add up the phases that belong to learning."""
-        measures: dict[Measure, None] = {}
+        measures: dict[Measure, float] = {}
         for record in study.records:
-            seconds = [
-                sum(spent for phase, spent in task.items() if phase != "evaluation")
-                for task in record.timings
-            ]
+            seconds = [sum(task.values()) - task.get("evaluation", 0.0) for task in record.timings]
             numbers = {
                 Measure("seconds", f"task {task}", point=str(task)): spent
                 for task, spent in enumerate(seconds, 1)
             }
             numbers[Measure("seconds", "all tasks", point="all")] = sum(seconds)
             study.numbers[record.run_id] |= numbers
-            measures |= dict.fromkeys(numbers)
+            measures |= numbers
         return list(measures) or experiment.measures
 
 
-class _TaskOverlaps(View):
+class _Overlap(View):
     """Overlap of the tasks' feature densities: mean and largest over pairs, and the pairs the experiment names."""
 
     def __init__(self) -> None:
-        self._overlaps: dict[tuple[str, int], TaskOverlap] = {}
-
-    def remarks(self) -> list[str]:
-        """Return the error of the integrals, and how much of the features the projection shows."""
-        if not self._overlaps:
-            return []
-        error = max(float(found.error.max()) for found in self._overlaps.values())
-        kept = sorted(found.explained for found in self._overlaps.values())
-        return [
-            f"standard error of the Monte-Carlo integral of a pair of tasks: at most {error:.4f}",
-            f"the three axes hold {kept[0]:.0%} to {kept[-1]:.0%} of the variance of the features",
-        ]
+        super().__init__()
+        self._overlaps: dict[str, dict[int, TaskOverlap]] = {}  # by row and seed
 
     def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
         """Compute the features of the test images and integrate."""
-        measures: dict[Measure, None] = {}
+        measures: dict[Measure, float] = {}
         for cell in study.complete_cells():
             overlap = run_overlap(study.restore(cell))
-            self._overlaps[cell.row, cell.seed] = overlap
+            self._overlaps.setdefault(cell.row, {})[cell.seed] = overlap
             pairs = pairs_of(overlap)
             numbers = {
                 Measure("overlap", "mean of all pairs", point="mean"): float(pairs.mean()),
@@ -97,47 +140,71 @@ class _TaskOverlaps(View):
                 measure = Measure("overlap", f"tasks {first} and {second}", point=pair)
                 numbers[measure] = float(overlap.value[first - 1, second - 1])
             study.numbers[cell.run_id] |= numbers
-            measures |= dict.fromkeys(numbers)
+            measures |= numbers
+        every = [overlap for by_seed in self._overlaps.values() for overlap in by_seed.values()]
+        if every:
+            error = max(float(overlap.error.max()) for overlap in every)
+            kept = sorted(overlap.explained for overlap in every)
+            self.remarks = [
+                f"standard error of the Monte-Carlo integral of a pair of tasks: at most {error:.4f}",
+                f"the three axes hold {kept[0]:.0%} to {kept[-1]:.0%} of the variance of the features",
+            ]
         return list(measures) or experiment.measures
 
     def draw(
         self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
     ) -> list[Path]:
         """Draw a heat map for each row, averaged over seeds, and write every pair with its error."""
-        by_row: dict[str, list[TaskOverlap]] = {}
-        for (row, _), found in self._overlaps.items():
-            by_row.setdefault(row, []).append(found)
         content = [
             {
                 "row": row,
                 "seed": seed,
-                "overlap": found.value.tolist(),
-                "error": found.error.tolist(),
-                "explained": found.explained,
+                "overlap": overlap.value.tolist(),
+                "error": overlap.error.tolist(),
+                "explained": overlap.explained,
             }
-            for (row, seed), found in self._overlaps.items()
+            for row, by_seed in self._overlaps.items()
+            for seed, overlap in by_seed.items()
         ]
-        paths = [
-            write_atomic(
-                folder / "overlap.json", json.dumps({"scale": experiment.statement, "runs": content}) + "\n"
-            )
-        ]
-        if by_row:
-            means = {row: torch.stack([f.value for f in found]).mean(0) for row, found in by_row.items()}
-            # The error of a mean of independent integrals.
-            errors = {
-                row: torch.stack([f.error for f in found]).square().sum(0).sqrt() / len(found)
-                for row, found in by_row.items()
-            }
-            paths += figures.heat_maps(means, errors, experiment.statement, folder)
-        return paths
+        text = json.dumps({"scale": experiment.statement, "runs": content}) + "\n"
+        paths = [write_atomic(folder / "overlap.json", text)]
+        return paths + (self._draw_maps(experiment.statement, folder) if content else [])
+
+    def _draw_maps(self, statement: str, folder: Path) -> list[Path]:
+        """Draw the overlap of each pair of tasks, a map a row; darker is less, as in the paper."""
+        with paper_style():
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=(2.3 * len(self._overlaps) + 0.5, 2.9), layout="constrained")
+            axes = figure.subplots(1, len(self._overlaps), squeeze=False)[0]
+            for ax, (row, by_seed) in zip(axes, self._overlaps.items(), strict=True):
+                value = torch.stack([overlap.value for overlap in by_seed.values()]).mean(0)
+                errors = torch.stack([overlap.error for overlap in by_seed.values()])
+                error = errors.square().sum(0).sqrt() / len(errors)  # of a mean of independent integrals
+                count = len(value)
+                image = ax.imshow(value.numpy(), vmin=0, vmax=1, cmap="viridis")
+                ax.grid(visible=False)
+                for i in range(count):
+                    for j in range(count):
+                        text = f"{value[i, j]:.3f}" + (f"\n±{error[i, j]:.3f}" if i != j else "")
+                        shade = "white" if value[i, j] < 0.6 else "black"
+                        ax.text(j, i, text, ha="center", va="center", fontsize=5, color=shade)
+                ticks = [f"T{number + 1}" for number in range(count)]
+                ax.set_xticks(range(count), ticks)
+                ax.set_yticks(range(count), ticks)
+                mean = float((value.sum() - value.trace()) / max(count * (count - 1), 1))
+                ax.set_title(f"{row}: mean {mean:.3f}")
+            figure.colorbar(image, ax=list(axes), shrink=0.7, label="overlap (± Monte-Carlo error)")
+            return save_figure(figure, folder / "overlap", note=statement)
 
 
 class _Embeddings(View):
     """One class of each task: t-SNE of the first seed, silhouettes of all."""
 
     def __init__(self) -> None:
-        self._chosen: dict[str, tuple[Tensor, Tensor, tuple[str, ...]]] = {}
+        super().__init__()
+        self._names: list[str] = []
+        self._chosen: dict[str, tuple[Tensor, Tensor]] = {}  # features and tasks, by row
 
     def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
         """Compute the features of the chosen classes."""
@@ -145,17 +212,19 @@ class _Embeddings(View):
         sphere = Measure("silhouette", "features on the sphere", point="sphere")
         for cell in study.complete_cells():
             opened = study.restore(cell)
-            rows, labels, names = [], [], []
+            rows, labels, self._names = [], [], []
             for task, place in zip(opened.stream, experiment.classes, strict=True):
                 samples = opened.evaluation_samples(task)
                 index = (samples.y == task.classes[place]).nonzero().flatten()[:_POINTS]
                 rows.append(opened.features(samples.take(index)))
                 labels.append(torch.full((len(index),), task.index))
-                names.append(task.class_names[place])
+                self._names.append(task.class_names[place])
             x, y = torch.cat(rows), torch.cat(labels)
-            self._chosen.setdefault(cell.row, (x, y, tuple(names)))
-            numbers = {raw: silhouette(x, y), sphere: silhouette(F.normalize(x, dim=1), y)}
-            study.numbers[cell.run_id] |= numbers
+            self._chosen.setdefault(cell.row, (x, y))
+            study.numbers[cell.run_id] |= {
+                raw: silhouette(x, y),
+                sphere: silhouette(F.normalize(x, dim=1), y),
+            }
         return [raw, sphere]
 
     def draw(
@@ -163,27 +232,46 @@ class _Embeddings(View):
     ) -> list[Path]:
         """Draw features as they are and mapped to the sphere, and write the coordinates."""
         pictures: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
-        names: tuple[str, ...] = ()
-        for row, (x, y, names) in self._chosen.items():  # noqa: B007
+        for row, (x, y) in self._chosen.items():
             pictures[row, "as they are"] = (tsne(x), y)
             pictures[row, "on the sphere"] = (tsne(F.normalize(x, dim=1)), y)
         content = [
             {"row": row, "features": kind, "x": flat.tolist(), "task": y.tolist()}
             for (row, kind), (flat, y) in pictures.items()
         ]
-        text = json.dumps({"scale": experiment.statement, "classes": names, "pictures": content}) + "\n"
-        paths = [write_atomic(folder / "tsne.json", text)]
-        return paths + (figures.scatters(pictures, names, experiment.statement, folder) if pictures else [])
+        whole = {"scale": experiment.statement, "classes": self._names, "pictures": content}
+        paths = [write_atomic(folder / "tsne.json", json.dumps(whole) + "\n")]
+        return paths + (self._draw_scatters(pictures, experiment.statement, folder) if pictures else [])
+
+    def _draw_scatters(
+        self, pictures: dict[tuple[str, str], tuple[Tensor, Tensor]], statement: str, folder: Path
+    ) -> list[Path]:
+        """Draw embeddings: a column for each row of the grid, a line for each kind."""
+        columns, kinds = (list(dict.fromkeys(names)) for names in zip(*pictures, strict=True))
+        with paper_style():
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=(2.4 * len(columns), 2.4 * len(kinds) + 0.8), layout="constrained")
+            axes = figure.subplots(len(kinds), len(columns), squeeze=False)
+            for (row, kind), (flat, y) in pictures.items():
+                ax = axes[kinds.index(kind)][columns.index(row)]
+                look: dict[str, Any] = {"s": 6, "linewidths": 0, "alpha": 0.7, "rasterized": True}
+                for task, name in enumerate(self._names):
+                    x = flat[y == task].T.numpy()
+                    ax.scatter(*x, color=color(task), marker=marker(task), label=name, **look)
+                ax.set(xticks=[], yticks=[])
+                ax.set_title(row if kind == kinds[0] else "")
+                ax.set_ylabel(f"features {kind}" if row == columns[0] else "")
+            handles = axes[0][0].get_legend_handles_labels()[0]
+            figure.legend(handles=handles, loc="outside upper center", ncols=len(self._names), markerscale=2)
+            return save_figure(figure, folder / "tsne", note=statement)
 
 
-def find_view(name: str) -> View:
-    """Return the view of an experiment."""
-    views: dict[str, Callable[[], View]] = {
-        "table": View,
-        "curves": lambda: View(figures.curves),
-        "bars": lambda: View(figures.bars),
-        "time": _Time,
-        "overlap": _TaskOverlaps,
-        "tsne": _Embeddings,
-    }
-    return views[name]()
+VIEWS: dict[str, type[View]] = {
+    "table": View,
+    "curves": _Curves,
+    "bars": _Bars,
+    "time": _Time,
+    "overlap": _Overlap,
+    "tsne": _Embeddings,
+}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference, Spread, paired_difference, spread
 
@@ -30,19 +29,6 @@ class Measure:
     def digits(self) -> int:
         """Decimals to show."""
         return _DIGITS.get(self.metric, 2)
-
-
-def accuracy_measures(metrics: Iterable[str], scenarios: Collection[str] = tuple(SCENARIOS)) -> list[Measure]:
-    """Return each metric in each scenario; the label of the first metric is the scenario alone.
-
-    >>> [measure.label for measure in accuracy_measures(["final_accuracy", "forgetting"], ["class_il"])]
-    ['class-IL', 'class-IL forgetting']
-    """
-    return [
-        Measure(name, SCENARIOS[scenario] + (f" {name.replace('_', ' ')}" if number else ""), scenario)
-        for number, name in enumerate(metrics)
-        for scenario in scenarios
-    ]
 
 
 def measured(record: Record) -> dict[Measure, float]:
@@ -80,10 +66,10 @@ class Group:
     def of(cls, records: Iterable[Record], labels: Mapping[str, Any] | None = None) -> Group:
         """Build a group of records, with all that was measured."""
         ordered = tuple(sorted(records, key=lambda record: (record.seed, record.run_id)))
-        numbers = {record.seed: measured(record) for record in ordered}
         settings = {name: value for name, value in ordered[0].flat.items() if name != "seed"}
         runs = {record.seed: record.run_id for record in ordered}
-        return cls(labels or {}, by_measure(numbers), runs, settings, records=ordered)
+        values = by_measure((record.seed, measured(record)) for record in ordered)
+        return cls(labels or {}, values, runs, settings, records=ordered)
 
     @property
     def missing(self) -> int:
@@ -135,10 +121,10 @@ class Group:
         return [row[name] for row in rows if row.get(name) is not None]
 
 
-def by_measure(numbers: Mapping[int, Mapping[Measure, float]]) -> dict[Measure, dict[int, float]]:
-    """Turn the numbers of each seed into the values of each measure by seed."""
+def by_measure(numbers: Iterable[tuple[int, Mapping[Measure, float]]]) -> dict[Measure, dict[int, float]]:
+    """Return the values of each measure by seed, of seeds with their numbers."""
     values: dict[Measure, dict[int, float]] = {}
-    for seed, own in numbers.items():
+    for seed, own in numbers:
         for measure, value in own.items():
             values.setdefault(measure, {})[seed] = value
     return values

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.results.group import Group, Measure, accuracy_measures
+from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.results.group import Group, Measure
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
@@ -106,7 +107,8 @@ class Experiment(Caption):
     @property
     def measures(self) -> list[Measure]:
         """What a table of metrics shows: the metric in each scenario, then further ones."""
-        return accuracy_measures([self.metric, *self.also], self.scenarios)
+        names = {self.metric: "", **{name: f" {name.replace('_', ' ')}" for name in self.also}}
+        return [Measure(n, SCENARIOS[s] + label, s) for n, label in names.items() for s in self.scenarios]
 
     def buffers_of(self, row: Row, stream: str) -> tuple[int | None, ...]:
         """Return the buffers of a row; those of the preset on a stream that the experiment lacks."""
@@ -118,7 +120,7 @@ class Experiment(Caption):
         Raises:
             UserError: If a name or a value of the row is not allowed.
         """
-        other = stand_in(stream) if scale == "smoke" else None
+        other = _stand_ins().get(stream) if scale == "smoke" else None
         settings = dict(row.settings)
         if scale == "smoke":
             # Synthetic images have a size of their own.
@@ -212,13 +214,9 @@ class Experiment(Caption):
         return keep
 
 
-def stand_in(stream: str) -> StandIn | None:
-    """Return what takes a stream's place at smoke scale; None for a stream that needs no data."""
-    return _stand_ins().get(stream)
-
-
 @lru_cache
 def _stand_ins() -> dict[str, StandIn]:
+    """Return what takes the place of streams at smoke scale."""
     return {info.name: info.stand_in for info in list_streams() if info.stand_in}
 
 
@@ -229,7 +227,7 @@ def scale_statement(cells: Sequence[Cell]) -> str:
         return "Scale paper: the published protocol."
     if configs[0].scale == "smoke":
         names = dict.fromkeys(str(cell.labels["stream"]) for cell in cells)
-        replaced = {name: other for name in names if (other := stand_in(name))}
+        replaced = {name: other for name in names if (other := _stand_ins().get(name))}
         streams = "; ".join(
             f"{name} is replaced by {other.stream}" + (f" ({other.reduced})" if other.reduced else "")
             for name, other in replaced.items()

@@ -68,42 +68,35 @@ class Results(Settings):
         **about: Any,
     ) -> Results:
         """Keep what is stored of groups and of the values that were searched for each row."""
-        axes = [_Searched(labels=dict(labels), values=dict(values)) for labels, values in searched]
+        axes = tuple(_Searched(labels=labels, values=values) for labels, values in searched)
 
-        def settings(group: Group) -> dict[str, Any]:
+        def settings(group: Group) -> Mapping[str, Any]:
             if group.labels["stage"] != "tuning":
-                return dict(group.settings) if group.labels["stage"] == "test" else {}
+                return group.settings if group.labels["stage"] == "test" else {}
             names = next(one.values for one in axes if one.labels.items() <= group.labels.items())
             return {name: group.settings[name] for name in names}
 
-        numbers = [
+        def values(group: Group) -> dict[str, Any]:
+            return {name: group.values[m] for name, m in _MEASURES.items() if group.by_seed(m)}
+
+        numbers = tuple(
             _Numbers(
-                labels=dict(group.labels),
+                labels=group.labels,
                 bases=group.bases,
                 settings=settings(group),
-                runs=dict(group.runs),
-                values={
-                    name: dict(group.by_seed(measure))
-                    for name, measure in _MEASURES.items()
-                    if group.by_seed(measure)
-                },
+                runs=group.runs,
+                values=values(group),
             )
             for group in groups
-        ]
-        return cls(searched=tuple(axes), numbers=tuple(numbers), **about)
+        )
+        return cls(searched=axes, numbers=numbers, **about)
 
     def groups(self, **where: _Label | None) -> list[Group]:
         """Return the groups with these labels; None selects those without the label."""
+        chosen = [n for n in self.numbers if all(n.labels.get(k) == v for k, v in where.items())]
         return [
-            Group(
-                one.labels,
-                {_MEASURES[name]: by_seed for name, by_seed in one.values.items()},
-                one.runs,
-                one.settings,
-                one.bases,
-            )
-            for one in self.numbers
-            if all(one.labels.get(name) == value for name, value in where.items())
+            Group(n.labels, {_MEASURES[m]: v for m, v in n.values.items()}, n.runs, n.settings, n.bases)
+            for n in chosen
         ]
 
     @property
@@ -119,9 +112,7 @@ class Results(Settings):
 
     def trials(self, row: Group) -> list[Group]:
         """Return the trials of a row, in their order."""
-        return self.groups(
-            stage="tuning", **{name: row.labels.get(name) for name in ("row", "stream", "buffer")}
-        )
+        return self.groups(**{**row.labels, "stage": "tuning", "buffer": row.labels.get("buffer")})
 
     def chosen(self, row: Group) -> int | None:
         """Return the number of the chosen trial of a row; 0 is the preset, also where nothing was tuned."""
@@ -142,9 +133,8 @@ class Results(Settings):
 
     def write(self, path: Path) -> Path:
         """Write the results as JSON."""
-        return write_atomic(
-            path, json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
-        )
+        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        return write_atomic(path, text + "\n")
 
 
 def read_results(path: Path) -> Results:
@@ -171,12 +161,5 @@ def choose(trials: Sequence[Group]) -> int | None:
 
     None if no trial was completed with all tuning seeds.
     """
-    scores = [
-        (-trial.spread(CLASS_IL).mean, number) for number, trial in enumerate(trials) if is_complete(trial)
-    ]
-    return min(scores)[1] if scores else None
-
-
-def is_complete(trial: Group) -> bool:
-    """Tell whether the runs of all tuning seeds were completed."""
-    return bool(trial.runs) and not trial.missing
+    means = [(-trial.spread(CLASS_IL).mean, n) for n, trial in enumerate(trials) if not trial.missing]
+    return min(means)[1] if means else None

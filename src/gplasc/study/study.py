@@ -113,17 +113,16 @@ class Study:
         return [self._group(cells) for cells in same.values()]
 
     def _group(self, cells: Sequence[Cell]) -> Group:
-        numbers = {cell.seed: self.numbers.get(cell.run_id, {}) for cell in cells}
-        outcomes = [self.outcomes.get(cell.run_id) for cell in cells]
         settings = cells[0].spec.config.flat()
         del settings["seed"]
+        outcomes = [self.outcomes[cell.run_id] for cell in cells if cell.run_id in self.outcomes]
         return Group(
             cells[0].labels,
-            by_measure(numbers),
+            by_measure((cell.seed, self.numbers.get(cell.run_id, {})) for cell in cells),
             {cell.seed: cell.run_id for cell in cells},
             settings,
             cells[0].bases,
-            tuple(outcome.record for outcome in outcomes if outcome and outcome.record),
+            tuple(outcome.record for outcome in outcomes if outcome.record),
         )
 
     def pivot(

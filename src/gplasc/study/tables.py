@@ -14,7 +14,7 @@ from gplasc.published import tables as published_tables
 from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.results.group import Group, Measure
 from gplasc.study.experiment import Caption
-from gplasc.study.stored import CLASS_IL, Results, is_complete
+from gplasc.study.stored import CLASS_IL, Results
 
 
 def write_tables(
@@ -328,7 +328,7 @@ def _tuning(results: Results, stream: str) -> Table | None:
     searched: dict[str, list[str]] = {}
     for row in results.groups(stage="test", stream=stream) if results.plan.tunes else ():
         trials, number, name = results.trials(row), results.chosen(row), row.labels["row"]
-        scores = [f"{trial.spread(CLASS_IL).mean:.2f}" if is_complete(trial) else None for trial in trials]
+        scores = [f"{trial.spread(CLASS_IL).mean:.2f}" if not trial.missing else None for trial in trials]
         completed = f"{len(trials) - scores.count(None)} of {len(trials)}"
         score, chosen = ("failed", "") if number is None else (scores[number], _values(trials[number]))
         chosen += " (the preset)" if number == 0 else ""
