@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 
 from gplasc._io.display import Display, Moment
@@ -77,24 +78,19 @@ def compute(
     return computation.outcomes
 
 
+@dataclass
 class _Computation:
-    def __init__(
-        self,
-        workspace: Workspace,
-        executor: Executor,
-        display: Display,
-        on_moment: Callable[[Cell, Moment], None],
-        on_outcome: Callable[[Outcome], None],
-    ) -> None:
-        self.workspace = workspace
-        self.executor = executor
-        self.display = display
-        self.on_moment = on_moment
-        self.on_outcome = on_outcome
-        self.outcomes: dict[str, Outcome] = {}
-        self._pending: set[Future[Outcome]] = set()
-        self._busy: list[tuple[float, Cell]] = []  # when to try again
-        self._moments: dict[str, tuple[Cell, Moment]] = {}  # the latest of each run, not yet passed on
+    workspace: Workspace
+    executor: Executor
+    display: Display
+    on_moment: Callable[[Cell, Moment], None]
+    on_outcome: Callable[[Outcome], None]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _pending: set[Future[Outcome]] = field(default_factory=set)
+    _busy: list[tuple[float, Cell]] = field(default_factory=list)  # when to try again
+    _moments: dict[str, tuple[Cell, Moment]] = field(
+        default_factory=dict
+    )  # the latest of each run, not passed on yet
 
     def run(self, cells: Iterator[Cell], slots: int | None, stops: Sequence[int]) -> None:
         """Compute until nothing is left, or the computation was stopped."""

@@ -87,7 +87,11 @@ class RayExecutor:
                 "with `ray status --address ADDRESS`"
             ) from None
         self._wanted = {"CPU": cpus, "GPU": gpus}
-        self._say_if_too_small()
+        if not self._room():
+            warnings.warn(
+                f"no node of the cluster has {cpus:g} cores and {gpus:g} GPUs now; the runs wait until one joins",
+                stacklevel=2,
+            )
         here = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         self._board: Any = self._ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
@@ -106,11 +110,13 @@ class RayExecutor:
     @property
     def slots(self) -> int:
         """How many cells the nodes of the cluster have room for now, at least 1."""
-        room = (
-            min(int(node.get(kind, 0) / amount) for kind, amount in self._wanted.items() if amount)
-            for node in self._nodes()
-        )
-        return max(1, sum(room))
+        return max(1, self._room())
+
+    def _room(self) -> int:
+        """Return for how many cells there is room on the nodes of the cluster."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        wanted = [(kind, amount) for kind, amount in self._wanted.items() if amount]
+        return sum(min(int(node.get(kind, 0) / amount) for kind, amount in wanted) for node in nodes)
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         """Hand a cell to the cluster, which computes it as soon as a node has room."""
@@ -145,21 +151,6 @@ class RayExecutor:
             mark.unlink(missing_ok=True)
         self._ray.kill(self._board)
         self._ray.shutdown()
-
-    def _nodes(self) -> list[dict[str, float]]:
-        """Return the resources of each node."""
-        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-
-    def _say_if_too_small(self) -> None:
-        wanted = self._wanted
-        if not any(
-            all(node.get(kind, 0) >= amount for kind, amount in wanted.items()) for node in self._nodes()
-        ):
-            warnings.warn(
-                f"no node of the cluster has {wanted['CPU']:g} cores and {wanted['GPU']:g} GPUs now; "
-                "the runs wait until one joins",
-                stacklevel=3,
-            )
 
     def _start(self, waiting: _Waiting) -> None:
         cell, workspace = waiting.cell, waiting.workspace

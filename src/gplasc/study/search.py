@@ -187,18 +187,20 @@ def finished(study: Study) -> list[FrozenTrial]:
 
 @dataclass
 class _Running:
-    """A trial that is computed: how many of its accuracies Optuna knows, and whether it is to end."""
+    """A run and the trials that wait for it, which have the same settings; the first one reports its accuracies."""
 
-    trial: Trial
+    trials: list[Trial]
     reported: int = 0
     pruned: bool = False
 
-    def report(self, accuracies: Sequence[float]) -> None:
-        """Report the accuracies after the first tasks, until one of them is not promising."""
+    def report(self, accuracies: Sequence[float]) -> bool:
+        """Report the accuracies after the first tasks; return whether one of them is the first that is too low."""
+        before = self.pruned
         while self.reported < len(accuracies) and not self.pruned:
-            self.trial.report(accuracies[self.reported], self.reported)
+            self.trials[0].report(accuracies[self.reported], self.reported)
             self.reported += 1
-            self.pruned = self.trial.should_prune()
+            self.pruned = self.trials[0].should_prune()
+        return self.pruned and not before
 
 
 class _Driver:
@@ -213,7 +215,7 @@ class _Driver:
         self._study = study
         self._executor = executor
         self._display = display
-        self._running: dict[str, list[_Running]] = {}  # by run id: trials with the same settings share a run
+        self._running: dict[str, _Running] = {}  # by run id
 
     def cells(self) -> Iterator[Cell]:
         """Begin trials until there are enough."""
@@ -222,12 +224,13 @@ class _Driver:
             try:
                 spec = self._search.resolve(trial.params).identified(self._search.data_dir)
             except UserError as error:
-                self._tell(_Running(trial), error=str(error))
+                self._tell(trial, error=str(error))
                 continue
             trial.set_user_attr("run_id", spec.run_id)
-            same = self._running.setdefault(spec.run_id, [])
-            same.append(_Running(trial))
-            if len(same) == 1:
+            if spec.run_id in self._running:
+                self._running[spec.run_id].trials.append(trial)
+            else:
+                self._running[spec.run_id] = _Running([trial])
                 yield Cell({name: str(value) for name, value in trial.params.items()}, spec)
 
     def _begin_again(self) -> None:
@@ -258,46 +261,38 @@ class _Driver:
         return trial
 
     def on_moment(self, cell: Cell, moment: Moment) -> None:
-        """Report accuracies; end the run of trials that are not promising."""
-        running = self._running[cell.run_id]
-        if any(one.pruned for one in running):
-            return
-        for one in running:
-            one.report(moment.accuracies)
-        if any(one.pruned for one in running):
+        """Report accuracies; end a run that is not promising."""
+        if self._running[cell.run_id].report(moment.accuracies):
             self._executor.cancel(cell.run_id)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Tell how the trials of a run ended; those of an interrupted run are begun again by the next command."""
         run_id, record = outcome.cell.run_id, outcome.record
         running = self._running.pop(run_id)
-        pruned = any(one.pruned for one in running)
-        if outcome.state == "interrupted" and not pruned:
-            return
-        if record is None and pruned:
+        if record is not None and not (outcome.state == "already" and self._known(run_id)):
+            rows = record["matrix"]["class_il"]
+            running.report([fmean(value for value in row if value is not None) for row in rows])
+        if outcome.state == "interrupted" and running.pruned:
             checkpoints.delete_all(self._search.workspace.out / run_id)
-        known = outcome.state == "already" and self._known(run_id)
-        for one in running:
-            one.pruned |= pruned
-            if record is not None and not known:
-                rows = record["matrix"]["class_il"]
-                one.report([fmean(value for value in row if value is not None) for row in rows])
-            self._tell(one, None if record is None else record.metric(), "" if pruned else outcome.error)
+        if outcome.state != "interrupted" or running.pruned:
+            for trial in running.trials:
+                accuracy = None if record is None or running.pruned else record.metric()
+                self._tell(trial, accuracy, "" if running.pruned else outcome.error)
 
     def _known(self, run_id: str) -> bool:
         """Tell whether an earlier trial with the same settings is complete; then there is nothing to save."""
         trials = self._study.get_trials(deepcopy=False)
         return any(t.state.name == "COMPLETE" and t.user_attrs.get("run_id") == run_id for t in trials)
 
-    def _tell(self, one: _Running, accuracy: float | None = None, error: str = "") -> None:
+    def _tell(self, trial: Trial, accuracy: float | None = None, error: str = "") -> None:
+        """Tell the accuracy of a complete trial, or the error of one that failed; without them it was pruned."""
         from optuna.trial import TrialState
 
-        trial = one.trial
         if error:  # such as a loss that is not finite
             trial.set_user_attr(_ERROR, error)
             self._study.tell(trial, state=TrialState.FAIL)
             ending = f"failed: {error}"
-        elif one.pruned or accuracy is None:
+        elif accuracy is None:
             self._study.tell(trial, state=TrialState.PRUNED)
             ending = "pruned"
         else:
