@@ -12,7 +12,7 @@ from gplasc._io.table import Column, Marked, Table
 
 TABLE = Table(
     "A & B",
-    ("method", Column("value_1", unit="%")),
+    ("method", Column("value_1, %")),
     (("a|b_c", Marked("1.0 ± 0.5", "best")), ('<x>, "y"', "−2 [−3, 50%]"), ("x[/b]", "one\ntwo")),
     notes=("50% of $10",),
     breaks=(2,),

@@ -16,29 +16,17 @@ from gplasc._io.text import html_text, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as RichTable
 
-Align = Literal["left", "right"]
 Mark = Literal["", "best", "better", "worse", "muted"]
 Value = str | int | float | None
 
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column: its name, how its cells are aligned, and the unit of its values, if any."""
+    """The head of a column and how its cells are aligned."""
 
     name: str
-    align: Align = "right"
-    unit: str = ""
-
-    @property
-    def head(self) -> str:
-        """The name with the unit.
-
-        >>> Column("time", unit="s").head
-        'time, s'
-        """
-        return f"{self.name}, {self.unit}" if self.unit else self.name
+    align: Literal["left", "right"] = "right"
 
 
 @dataclass(frozen=True)
@@ -99,33 +87,33 @@ class Table:
     def _lines_below(self) -> list[str]:
         return [*self.notes, *(f"Command: {command}" for command in self.commands)]
 
-    def to_rich(self, *, compact: bool = False) -> RichTable:
-        """Return the table for rich, without title and notes; a compact one has no lines but that below its head."""
+    def print(self, console: Console | None = None, *, compact: bool = False) -> None:
+        """Print title, table and notes; a file or a pipe gets the width that the table needs.
+
+        Args:
+            console: Where to print; default: standard output.
+            compact: Whether there is no line but that below the head.
+        """
         from rich.box import HEAVY_HEAD, SIMPLE_HEAD
+        from rich.console import Console
         from rich.table import Table as RichTable
         from rich.text import Text
-
-        styles = {"best": "bold", "better": "green", "worse": "red", "muted": "dim", "": ""}
-        box = SIMPLE_HEAD if compact else HEAVY_HEAD
-        table = RichTable(header_style="bold", box=box, show_edge=not compact, pad_edge=not compact)
-        for column in self.heads:
-            table.add_column(Text(printable(column.head)), justify=column.align, overflow="fold")
-        for index, row in enumerate(self.cells):
-            if index in self.breaks:
-                table.add_section()
-            table.add_row(*(Text(show(cell.value), style=styles[cell.mark]) for cell in row))
-        return table
-
-    def print(self, console: Console | None = None, *, compact: bool = False) -> None:
-        """Print title, table and notes; a file or a pipe gets the width that the table needs."""
-        from rich.console import Console
 
         console = console or Console()
         if not console.is_terminal:
             console = Console(file=console.file, width=max(console.width, 200))
+        styles = {"best": "bold", "better": "green", "worse": "red", "muted": "dim", "": ""}
+        box = SIMPLE_HEAD if compact else HEAVY_HEAD
+        table = RichTable(header_style="bold", box=box, show_edge=not compact, pad_edge=not compact)
+        for column in self.heads:
+            table.add_column(Text(printable(column.name)), justify=column.align, overflow="fold")
+        for index, row in enumerate(self.cells):
+            if index in self.breaks:
+                table.add_section()
+            table.add_row(*(Text(_show(cell.value), style=styles[cell.mark]) for cell in row))
         if self.title:  # rich's own title would be broken to the width of the table
             console.print(printable(self.title), highlight=False, markup=False, style="bold")
-        console.print(self.to_rich(compact=compact))
+        console.print(table)
         for note in self._lines_below:
             console.print(printable(note), highlight=False, markup=False, style="dim")
 
@@ -136,7 +124,7 @@ class Table:
             return "| " + " | ".join(entries) + " |\n"
 
         title = f"**{_markdown(self.title)}**\n\n" if self.title else ""
-        head = line([_markdown(column.head) for column in self.heads])
+        head = line([_markdown(column.name) for column in self.heads])
         rule = line([":--" if column.align == "left" else "--:" for column in self.heads])
         body = "".join(line([_cell(c, _markdown, "<br>", "**{}**") for c in row]) for row in self.cells)
         notes = "".join(f"\n{_markdown(note)}\n" for note in self.notes)
@@ -153,18 +141,17 @@ class Table:
         body = ""
         for index, row in enumerate(self.cells):
             body += "  \\midrule\n" if index and index in self.breaks else ""
-            entries = []
-            for column, cell in zip(self.heads, row, strict=True):
-                text = _cell(cell, _latex, r" \\ ", r"\textbf{{{}}}")
-                entries.append(
-                    rf"\shortstack[{column.align[0]}]{{{text}}}" if "\n" in show(cell.value) else text
-                )
-            body += line(entries)
+            texts = [_cell(cell, _latex, r" \\ ", r"\textbf{{{}}}") for cell in row]
+            several = ["\n" in _show(cell.value) for cell in row]
+            stacks = [rf"\shortstack[{align}]{{{text}}}" for align, text in zip(aligns, texts, strict=True)]
+            body += line(
+                [stack if many else t for many, stack, t in zip(several, stacks, texts, strict=True)]
+            )
         caption = f"  \\caption{{{_latex(self.title)}}}\n" if self.title else ""
         notes = "".join(f"  \\par\\smallskip\\footnotesize {_latex(note)}\n" for note in self._lines_below)
         return (
             f"% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n  \\centering\n{caption}"
-            f"  \\begin{{tabular}}{{{aligns}}}\n  \\toprule\n{line([_latex(c.head) for c in self.heads])}"
+            f"  \\begin{{tabular}}{{{aligns}}}\n  \\toprule\n{line([_latex(c.name) for c in self.heads])}"
             f"  \\midrule\n{body}  \\bottomrule\n  \\end{{tabular}}\n{notes}\\end{{table}}\n"
         )
 
@@ -172,7 +159,7 @@ class Table:
         """Return comma-separated values without title and notes; a text that begins a formula gets an apostrophe."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([csv_text(column.head) for column in self.heads])
+        writer.writerow([csv_text(column.name) for column in self.heads])
         writer.writerows([[csv_text(cell.value) for cell in row] for row in self.cells])
         return out.getvalue()
 
@@ -182,18 +169,16 @@ class Table:
         Cells carry the name of their column as ``data-label``, so that a narrow page can stack them.
         """
         heads = self.heads
-        left = [' class="t"' if column.align == "left" else "" for column in heads]
-        names = [html_text(column.head) for column in heads]
-        head = "".join(f'<th scope="col"{c}>{n}</th>' for c, n in zip(left, names, strict=True))
+        names = [html_text(column.name) for column in heads]
+        kinds = [' class="t"' if column.align == "left" else "" for column in heads]
+        head = "".join(f'<th scope="col"{kind}>{name}</th>' for kind, name in zip(kinds, names, strict=True))
         body = ""
         for row in self.cells:
             body += f'<tr><th scope="row">{_cell(row[0], html_text, "<br>", "<strong>{}</strong>")}</th>'
             for column, name, cell in zip(heads[1:], names[1:], row[1:], strict=True):
                 text = _cell(cell, html_text, "<br>", "<strong>{}</strong>")
-                kinds: list[str] = [cell.mark]
-                if column.align == "left":
-                    kinds = ["t", "long" if len(text) > 36 else "", cell.mark]
-                classes = " ".join(filter(None, kinds))
+                left = ["t", *(["long"] if len(text) > 36 else [])] if column.align == "left" else []
+                classes = " ".join(filter(None, [*left, cell.mark]))
                 text = re.sub(r" (\[[^\]]*\])$", r" <small>\1</small>", text)
                 attributes = f' class="{classes}"' if classes else ""
                 body += f'<td{attributes} data-label="{name}">{text}</td>'
@@ -202,22 +187,15 @@ class Table:
         return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
 
     def write(self, stem: Path) -> list[Path]:
-        """Write the table as Markdown, LaTeX and CSV.
-
-        Args:
-            stem: Path without a suffix.
-
-        Returns:
-            The three files.
-        """
+        """Write Markdown, LaTeX and CSV and return the three files; the stem is a path without a suffix."""
         texts = {".md": self.to_markdown, ".tex": self.to_latex, ".csv": self.to_csv}
         return [write_atomic(stem.with_name(stem.name + suffix), make()) for suffix, make in texts.items()]
 
 
-def show(value: Value) -> str:
+def _show(value: Value) -> str:
     r"""Return a value as text: numbers with six digits, nothing for None and NaN.
 
-    >>> show(0.1 + 0.2), show(None), show(3), show("a\x1b[0m")
+    >>> _show(0.1 + 0.2), _show(None), _show(3), _show("a\x1b[0m")
     ('0.3', '', '3', 'a\\x1b[0m')
     """
     if isinstance(value, float):
@@ -227,7 +205,7 @@ def show(value: Value) -> str:
 
 def _cell(cell: Marked, escape: Callable[[str], str], newline: str, bold: str) -> str:
     """Escape the lines of a cell and join them; the best of a column is bold."""
-    lines = [escape(line) for line in show(cell.value).split("\n")]
+    lines = [escape(line) for line in _show(cell.value).split("\n")]
     return newline.join(bold.format(line) if cell.mark == "best" and line else line for line in lines)
 
 
@@ -252,9 +230,6 @@ def _latex(text: str) -> str:
 
 def csv_text(value: Value) -> str:
     """Return a value for a cell of comma-separated values; a text that begins a formula gets an apostrophe."""
-    text = repr(value) if isinstance(value, float) and not math.isnan(value) else show(value)
-    if text[:1] in ("=", "+", "-", "@") and not re.fullmatch(
-        r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", text, re.I
-    ):
-        return "'" + text
-    return text
+    text = repr(value) if isinstance(value, float) and not math.isnan(value) else _show(value)
+    number = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", text, re.IGNORECASE)
+    return text if number or not text.startswith(("=", "+", "-", "@")) else f"'{text}"

@@ -64,10 +64,18 @@ class Series:
                 points.append((x, y, low, high) if math.isfinite(high - low) else (x, y, math.nan, math.nan))
         return points
 
+    @property
+    def label(self) -> str:
+        """The name for matplotlib's legend, which leaves out names that begin with an underscore."""
+        return (
+            printable(self.name).replace("_", " _", 1) if self.name.startswith("_") else printable(self.name)
+        )
+
     def look(self) -> dict[str, Any]:
         """Arguments of matplotlib's `plot` for the line and its markers."""
         shade = style.color(self.color)
         return {
+            "label": self.label,
             "color": shade,
             "marker": style.marker(self.color),
             "markersize": 7,
@@ -182,19 +190,9 @@ class Chart:
             self._draw_rows(axes)
         axes.set_title("\n".join(heads), loc="left", color=style.INK if title else style.SOFT)
         axes.tick_params(left=False, bottom=False, labelcolor=style.SOFT)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        axes.spines[:].set_visible(False)
         if title and len(self.series) > 1:
-            axes.legend(handles=self._handles(), loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=4.2)
-
-    def _handles(self) -> list[Any]:
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
-
-        named = [(series, printable(series.name)) for series in self.series]
-        if self.kind == "stack":
-            return [Patch(color=style.color(series.color), label=name) for series, name in named]
-        return [Line2D([], [], label=name, **series.look()) for series, name in named]
+            axes.legend(loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=4.2)
 
     def _draw_lines(self, axes: Axes) -> str:
         """Draw lines over places and return the label of the values."""
@@ -242,7 +240,8 @@ class Chart:
             x, y, low, high = zip(*series.points(), strict=True) if series.points() else ((), (), (), ())
             tops = [step * places.index(place) + 30 for place in x]
             if self.kind == "stack":
-                axes.barh(tops, y, 13, [ends[place] for place in x], color=style.color(series.color), **own)
+                own |= {"color": style.color(series.color), "label": series.label}
+                axes.barh(tops, y, 13, [ends[place] for place in x], **own)
                 ends |= {place: ends[place] + value for place, value in zip(x, y, strict=True)}
             else:
                 tops = [top + 12 * index - 2 for top in tops]
@@ -263,14 +262,14 @@ class Chart:
         axes.set_xlabel(printable(self.y_label), color=style.SOFT)
 
 
-_SIZES = (
+_SIZES = [
     "axes.labelsize",
     "axes.titlesize",
     "font.size",
     "legend.fontsize",
     "xtick.labelsize",
     "ytick.labelsize",
-)
+]
 _LOOK: dict[str, Any] = dict.fromkeys(_SIZES, 12.5) | {
     "axes.titlepad": 9,
     "figure.dpi": 72,
