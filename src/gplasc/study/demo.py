@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from gplasc._io.display import Display
@@ -11,15 +10,15 @@ from gplasc.report.page import build_report
 from gplasc.report.projection import feature_sphere
 from gplasc.report.section import Section
 from gplasc.report.sphere import Sphere
-from gplasc.results.group import Group, Measure
-from gplasc.results.record import Record
-from gplasc.runs.restore import restore
-from gplasc.runs.spec import RunRequest, identify_all
+from gplasc.results.group import Measure
+from gplasc.runs.restore import Restored
+from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale
 from gplasc.study.cell import Cell
-from gplasc.study.compute import compute, print_failures
+from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
+from gplasc.study.study import Study
 
 _SEEDS = (0, 1)
 _PLUGINS: tuple[tuple[str, ...], ...] = ((), ("gplasc",), ("gplasc-plus",))
@@ -61,49 +60,42 @@ def run_demo(out: Path, *, workers: int = 2, scale: Scale = "cpu", display: Disp
         Interrupted: If a signal asked to stop.
     """
     print("Six runs: ten digits in five tasks with Co2L, Co2L+GPLASC and Co2L+GPLASC+, seeds 0 and 1.")
-    requests = [
-        RunRequest("seq-digits", "co2l", plugins, seed=seed, scale=scale, settings=_SETTINGS)
+    specs = [
+        RunRequest("seq-digits", "co2l", plugins, seed=seed, scale=scale, settings=_SETTINGS).resolve()
         for seed in _SEEDS
         for plugins in _PLUGINS
     ]
-    specs = identify_all(request.resolve() for request in requests)
-    cells = [Cell({"row": spec.title}, spec) for spec in specs]
-    executor = Engine(workers=workers).open(scale)
-    by_run = compute(cells, Workspace(out, device="cpu"), executor, display)
-    outcomes = [by_run[cell.run_id] for cell in cells]
-    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    print_failures(failed)
-    records = [outcome.record for outcome in outcomes if outcome.record]
-    if not records:
+    study = Study([Cell({"row": spec.title}, spec) for spec in specs], Workspace(out, device="cpu"))
+    study.compute(Engine(workers=workers).open(scale), display)
+    print_failures(study.failures)
+    complete = study.complete_cells()
+    if not complete:
         return 1
-    spheres = [_sphere(out / record.run_id) for record in records if record.seed == _SEEDS[0]]
+    spheres = [_sphere(study.restore(cell)) for cell in complete if cell.seed == _SEEDS[0]]
     title = "Ten digits in five tasks: Co2L without and with GPLASC"
     first = [Section("The test images on the sphere", tuple(spheres), _TEXT)]
-    page = build_report(records, out / "report.html", title=title, first=first)
+    page = build_report(study.records, out / "report.html", title=title, first=first)
     print(f"The page with the pictures: {page}")
-    _table(records).print(compact=True)
-    return 1 if failed else 0
+    _table(study).print(compact=True)
+    return 1 if study.failures else 0
 
 
-def _table(records: Sequence[Record]) -> Table:
+def _table(study: Study) -> Table:
     """A row for each method, with the mean over the seeds and the value of each."""
     rows = []
-    for title in dict.fromkeys(record.title for record in records):
-        group = Group.of(record for record in records if record.title == title)
+    for group in study.groups():
         texts = []
         for measure in _MEASURES.values():
             each = ", ".join(f"{value:.1f}" for value in group.by_seed(measure).values())
             texts.append(f"{group.spread(measure).mean:.1f} ({each})")
-        rows.append([title, *texts])
+        rows.append([group.labels["row"], *texts])
     return Table("After the last task, percent: mean (seed 0, seed 1)", ("method", *_MEASURES), rows)
 
 
-def _sphere(folder: Path) -> Sphere:
+def _sphere(run: Restored) -> Sphere:
     """The test images of a finished run, on the sphere."""
-    run = restore(folder, device="cpu")
     samples = [run.evaluation_samples(task) for task in run.stream]
     features = [run.features(one).double().numpy() for one in samples]
     labels = [one.y.numpy() for one in samples]
-    return feature_sphere(
-        f"{run.record.title}, seed {run.record.seed}", features, labels, run.stream.class_names
-    )
+    title = f"{run.record.title}, seed {run.record.seed}"
+    return feature_sphere(title, features, labels, run.stream.class_names)
