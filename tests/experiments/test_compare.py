@@ -26,18 +26,18 @@ from gplasc.streams import Task
 from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.compare import (
+    _plan_contenders,
     _test_cells,
     _trial_cells,
     compare_rows,
-    plan_contenders,
     preview_rows,
     print_comparison,
 )
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import balanced_points, different_points
+from gplasc.study.points import _balanced_points, _different_points
 from gplasc.study.stored import CLASS_IL, OVERLAP, choose, read_results
-from gplasc.study.tables import comparison_tables, gains_chart, write_comparison, write_gains
+from gplasc.study.tables import comparison_tables, gains_chart, write_gains
 
 ROOT = Path(__file__).parents[2]
 fill_tables = runpy.run_path(str(ROOT / "scripts" / "docs"))["fill_tables"]
@@ -65,7 +65,7 @@ def plan(**more):
 def contenders(**more):
     """Return the rows of a plan; the `tried` of each are the values of what is searched, one dict a trial."""
     wanted = plan(**more)
-    rows = plan_contenders(wanted, load_experiment(wanted.experiment))
+    rows = _plan_contenders(wanted, load_experiment(wanted.experiment))
     for row in rows:
         flat = [cell.spec.config.flat() for cell in _trial_cells(wanted, [row])]
         object.__setattr__(row, "tried", [{name: values[name] for name in row.searched} for values in flat])
@@ -115,18 +115,10 @@ class Pretend:
 
 def compute(wanted, out, open_executor, *, summary=None, overlap=False):
     """Compare as the command does: compute, write and print."""
-    earlier = read_results(summary) if summary is not None and summary.exists() else None
-    study, results = compare_rows(
-        wanted,
-        load_experiment(wanted.experiment),
-        Workspace(out, device="cpu"),
-        open_executor,
-        earlier=earlier,
-        overlap=overlap,
+    workspace = Workspace(out, device="cpu")
+    study, results, files = compare_rows(
+        wanted, load_experiment(wanted.experiment), workspace, open_executor, summary=summary, overlap=overlap
     )
-    files = write_comparison(results, out / wanted.folder)
-    if summary is not None:
-        results.write(summary)
     code = print_comparison(study, results, files)
     rows = {group.labels["row"]: group for group in results.groups(stage="test")}
     return SimpleNamespace(study=study, results=results, files=files, code=code, rows=rows)
@@ -172,7 +164,7 @@ def test_every_row_has_as_many_trials_over_the_same_shared_values():
 
 def test_points_are_different_and_use_each_value_about_equally_often():
     axes = {"a": [1, 2, 3], "b": [1, 2, 3, 4]}
-    points = different_points(axes, {"a": 1, "b": 1}, 11, seed=3)
+    points = _different_points(axes, {"a": 1, "b": 1}, 11, seed=3)
     assert len({tuple(point.values()) for point in points}) == 11
     assert {"a": 1, "b": 1} not in points
     half = points[:5]
@@ -180,10 +172,10 @@ def test_points_are_different_and_use_each_value_about_equally_often():
         counts = [sum(point[name] == value for point in half) + (value == 1) for value in values]
         assert max(counts) - min(counts) <= 1
     with pytest.raises(UserError, match="13 trials need as many different settings"):
-        different_points(axes, {"a": 1, "b": 1}, 12, seed=3)
+        _different_points(axes, {"a": 1, "b": 1}, 12, seed=3)
     many = {str(n): list(range(10)) for n in range(9)}
-    assert len(different_points(many, {}, 3, seed=0)) == 3
-    column = [point["a"] for point in balanced_points({"a": [1, 2, 3]}, 7, seed=0)]
+    assert len(_different_points(many, {}, 3, seed=0)) == 3
+    column = [point["a"] for point in _balanced_points({"a": [1, 2, 3]}, 7, seed=0)]
     assert all(set(column[start : start + 3]) == {1, 2, 3} for start in (0, 3))
 
 
@@ -192,7 +184,7 @@ def test_epochs_stretch_what_belongs_to_them():
         methods=("er",), plugins=(), streams=("seq-cifar100",), scale="cpu", set=(), buffers=(200,),
         space=("train.epochs=x0.5,x2", "train.lr=0.3"), trials=3,
     )  # fmt: skip
-    (row,) = plan_contenders(wanted, load_experiment(wanted.experiment))
+    (row,) = _plan_contenders(wanted, load_experiment(wanted.experiment))
     configs = [cell.spec.config.train for cell in _trial_cells(wanted, [row])]
     found = {(c.epochs, c.first_epochs, c.milestones, c.lr) for c in configs[1:]}
     assert (configs[0].epochs, configs[0].milestones) == (10, (7, 9))

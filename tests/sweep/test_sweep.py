@@ -23,8 +23,9 @@ from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute, unique
-from gplasc.study.grid import check_seeds, grid_cells, parse_axes
+from gplasc.study.grid import check_seeds, parse_axes
 from gplasc.study.processes import Processes, default_workers
+from gplasc.study.sweep import _grid_cells
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -248,7 +249,7 @@ def test_axes_that_cannot_be_read(words, message):
 
 def test_a_grid_is_the_product_of_its_axes():
     request = RunRequest(STREAM, "co2l", scale="smoke")
-    cells = grid_cells(parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]), (0, 4), request)
+    cells = _grid_cells(parse_axes(["plugin=none,gplasc", "buffer=5,6", "train.lr=0.1"]), (0, 4), request)
     assert [cell.row for cell in cells[::2]] == [
         "plugins=none, buffer=5, train.lr=0.1",
         "plugins=none, buffer=6, train.lr=0.1",
@@ -259,9 +260,9 @@ def test_a_grid_is_the_product_of_its_axes():
     config = cells[5].spec.config
     assert (config.plugins, config.buffer, config.train.lr, config.seed) == (("gplasc",), 5, 0.1, 4)
     with pytest.raises(UserError, match="whole number"):
-        grid_cells({"buffer": ["many"]}, (0,), request)
+        _grid_cells({"buffer": ["many"]}, (0,), request)
     with pytest.raises(UserError, match="did you mean"):
-        grid_cells({"margn": [1]}, (0,), RunRequest(STREAM, "co2l", ("gplasc",)))
+        _grid_cells({"margn": [1]}, (0,), RunRequest(STREAM, "co2l", ("gplasc",)))
 
 
 def test_the_table_of_a_sweep(tmp_path, capsys):
@@ -302,7 +303,7 @@ def test_the_table_of_a_sweep(tmp_path, capsys):
 )
 def test_grids_that_make_no_sense(axes, seeds, message):
     with pytest.raises(UserError, match=message):
-        grid_cells(axes, seeds, RunRequest(STREAM, "co2l", ("gplasc",), scale="smoke"))
+        _grid_cells(axes, seeds, RunRequest(STREAM, "co2l", ("gplasc",), scale="smoke"))
 
 
 def test_sound_seeds_pass():
@@ -370,7 +371,7 @@ def test_short_runs_share_a_process_but_nothing_else(tmp_path):
         "            print(os.getpid(), float(torch.rand(())), file=file)\n"
     )
     request = RunRequest(STREAM, str(drawing), buffer=9, scale="smoke", settings={"model.encoder": "small"})
-    cells = [cell(one.spec) for one in grid_cells({}, (0, 1), request)]
+    cells = [cell(one.spec) for one in _grid_cells({}, (0, 1), request)]
     outcomes = compute(cells, place(tmp_path / "runs"), Processes(1, 1))
     assert {result.state for result in outcomes.values()} == {"done"}
     lines = [line.split() for line in (tmp_path / "drawn").read_text().splitlines()]

@@ -185,25 +185,21 @@ def run_comparison(
     from gplasc.paper.definition import load_experiment
     from gplasc.study.compare import compare_rows, methods_alone, preview_rows, print_comparison
     from gplasc.study.plan import ComparePlan
-    from gplasc.study.stored import read_results
-    from gplasc.study.tables import write_comparison
 
     shared = {name: value for name, value in asdict(comparison).items() if name in ComparePlan.model_fields}
     plan = ComparePlan(**(shared | rows))
     experiment = load_experiment(plan.experiment) if plan.experiment else methods_alone(plan)
-    processes, workspace, summary = computing.processes(plan.scale), place.workspace(out), comparison.summary
+    processes, workspace = computing.processes(plan.scale), place.workspace(out)
     if computing.dry_run:
         print(preview_rows(plan, experiment, workspace, processes))
         return 0
-    study, results = compare_rows(
+    compared = compare_rows(
         plan,
         experiment,
         workspace,
         lambda: computing.open(plan.scale),
-        earlier=read_results(summary) if summary is not None and summary.exists() else None,
+        summary=comparison.summary,
         overlap=comparison.overlap,
         display=display(place.quiet),
     )
-    files = write_comparison(results, out / plan.folder)
-    files += [] if summary is None else [results.write(summary)]
-    return print_comparison(study, results, files)
+    return print_comparison(*compared)

@@ -22,7 +22,6 @@ from gplasc.study.compare import compare_rows, methods_alone
 from gplasc.study.plan import ComparePlan
 from gplasc.study.processes import Processes
 from gplasc.study.study import Study
-from gplasc.study.tables import write_comparison
 
 
 def compare(
@@ -90,9 +89,7 @@ def compare(
     def open_executor() -> Executor:
         return _ThisProcess(display) if workers == 1 else Processes(workers)
 
-    study, results = compare_rows(plan, methods_alone(plan), workspace, open_executor, display=display)
-    write_comparison(results, workspace.out / plan.folder)
-    return study
+    return compare_rows(plan, methods_alone(plan), workspace, open_executor, display=display)[0]
 
 
 class _ThisProcess:

@@ -12,7 +12,7 @@ from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.results.group import Group
 from gplasc.runs.workspace import Workspace
-from gplasc.settings.components import is_file, section_names
+from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
 from gplasc.streams import find_stream
@@ -21,17 +21,17 @@ from gplasc.study.compute import print_failures
 from gplasc.study.experiment import Caption, Experiment, Row, scale_statement
 from gplasc.study.overlap import mean_overlap
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import Axes, axes_of, balanced_points, different_points, fair_space, with_epochs
+from gplasc.study.points import Axes, axes_of, fair_space, make_trials
 from gplasc.study.processes import Processes
 from gplasc.study.search import on_validation
 from gplasc.study.space import given_space
-from gplasc.study.stored import OVERLAP, Results, choose
+from gplasc.study.stored import OVERLAP, Results, choose, read_results
 from gplasc.study.study import Study
-from gplasc.study.tables import comparison_tables
+from gplasc.study.tables import comparison_tables, write_comparison
 
 
 @dataclass(frozen=True)
-class Contender:
+class _Contender:
     """A row on a stream with a buffer, with what is searched for it.
 
     Args:
@@ -74,11 +74,11 @@ def compare_rows(
     workspace: Workspace,
     open_executor: Callable[[], Executor],
     *,
-    earlier: Results | None = None,
+    summary: Path | None = None,
     overlap: bool = False,
     display: Display | None = None,
-) -> tuple[Study, Results]:
-    """Tune all rows on validation, choose, and compute the chosen settings on test.
+) -> tuple[Study, Results, list[Path]]:
+    """Tune all rows on validation, choose, compute the chosen settings on test, and write tables into ``out``.
 
     Complete runs are not computed again, so the same call continues what was cut off. With one trial a row nothing is
     tuned: the preset is what is compared.
@@ -88,20 +88,21 @@ def compare_rows(
         experiment: The experiment that the plan names, or that of `methods_alone`.
         workspace: Where the runs are.
         open_executor: Returns what computes the runs; called once for each of the two stages, if it has runs left.
-        earlier: Stored results. Runs that have numbers there are not computed again: a comparison can be extended on
-            another machine, without the folders of its runs. A test run whose overlap is asked for and not stored
-            needs its folder, or is computed again.
+        summary: Where the results are written too. Runs that have numbers there are not computed again: a comparison
+            can be extended on another machine, without the folders of its runs. A test run whose overlap is asked
+            for and not stored needs its folder, or is computed again.
         overlap: Whether the overlap of tasks is measured; where it was before, it is always shown.
         display: Shows the progress.
 
     Returns:
-        All runs, and the results as they are stored.
+        All runs, the results as they are stored, and the files.
 
     Raises:
         UserError: If something that was given is not allowed.
         Interrupted: If a signal asked to stop.
     """
-    contenders = plan_contenders(plan, experiment)
+    contenders = _plan_contenders(plan, experiment)
+    earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
     def compute(stage: str, cells: list[Cell]) -> Study:
@@ -135,7 +136,8 @@ def compare_rows(
         code=_code(study, earlier),
         plan=plan,
     )
-    return study, results
+    files = write_comparison(results, workspace.out / plan.folder)
+    return study, results, files if summary is None else [*files, results.write(summary)]
 
 
 def print_comparison(study: Study, results: Results, files: Sequence[Path]) -> int:
@@ -164,7 +166,7 @@ def preview_rows(
 
     A row whose trials are not complete counts with the settings of its preset.
     """
-    contenders = plan_contenders(plan, experiment)
+    contenders = _plan_contenders(plan, experiment)
     tuning = Study(_trial_cells(plan, contenders), workspace)
     chosen = [trial or 0 for trial in _choices(plan, contenders, tuning.load())]
     rest = _test_cells(plan, contenders, chosen)
@@ -179,7 +181,7 @@ def preview_rows(
     return "\n".join([f"{plan.name}: {experiment.title}", *texts])
 
 
-def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender]:
+def _plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[_Contender]:
     """Return all rows that are compared with what is searched for each, stream by stream.
 
     Raises:
@@ -206,7 +208,7 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
     for row, stream, buffer in places:
         config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
         row = row.with_settings({name: value for name, value in given.items() if _has(config, name)})
-        contenders.append(Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
+        contenders.append(_Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
     configs = [one.config for one in contenders]
     if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
         raise UserError(
@@ -250,26 +252,20 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
     return experiment.model_copy(update={"rows": tuple(rows), "streams": plan.streams or experiment.streams})
 
 
-def _with_trials(one: Contender, plan: ComparePlan, space: Axes, anchor: Config) -> Contender:
-    """Make the trials of a row: first its preset, then points that its base tries too, with points of its own."""
-    config = one.config
-    if anchor.method != config.method:
-        anchor = config
+def _with_trials(one: _Contender, plan: ComparePlan, space: Axes, anchor: Config) -> _Contender:
+    """Add what is searched; a row and its base search what they share over the values of the base."""
+    if anchor.method != one.config.method:
+        anchor = one.config
     fixed = _set_names(one)
-    axes = {n: values for n, values in axes_of(space, config, anchor).items() if n not in fixed}
-    plugins = section_names(config.method, config.plugins)[1:]
-    own = {name: values for name, values in axes.items() if name.rpartition(".")[0] in plugins}
-    shared = {name: values for name, values in axes.items() if name not in own}
+    axes = {n: values for n, values in axes_of(space, one.config, anchor).items() if n not in fixed}
     try:
-        points = different_points(shared, anchor.flat(), plan.trials - 1, plan.search_seed)
+        trials = make_trials(axes, one.config, anchor, plan.trials, plan.search_seed)
     except UserError as error:
         raise UserError(f"{one.row.name} on {one.preset.labels['stream']}: {error}") from None
-    more = balanced_points(own, plan.trials - 1, plan.search_seed)
-    trials = [with_epochs(point | extra, anchor) for point, extra in zip(points, more, strict=True)]
-    return replace(one, searched=axes, trials=({}, *trials))
+    return replace(one, searched=axes, trials=trials)
 
 
-def _set_names(one: Contender) -> set[str]:
+def _set_names(one: _Contender) -> set[str]:
     """Return the full names of what a row sets itself, which is therefore not searched."""
     settings = one.row.settings
     return {full for full in one.config.flat() if full in settings or full.rpartition(".")[2] in settings}
@@ -286,7 +282,7 @@ def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> 
             raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
 
 
-def _check_tune_set(plan: ComparePlan, space: Axes, contenders: Sequence[Contender]) -> None:
+def _check_tune_set(plan: ComparePlan, space: Axes, contenders: Sequence[_Contender]) -> None:
     """Check that the settings of the trials alone exist in every row, and that none of them is searched."""
     for name in parse_assignments(plan.tune_set):
         for one in contenders:
@@ -304,7 +300,7 @@ def _on_test(cell: Cell) -> bool:
     return cell.labels["stage"] == "test"
 
 
-def _trial_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
+def _trial_cells(plan: ComparePlan, contenders: Sequence[_Contender]) -> list[Cell]:
     """Return the runs of the trials, evaluated on a share of the training samples."""
     cheaper = {**parse_assignments(plan.tune_set), "data.validation": plan.validation}
     cells = []
@@ -316,7 +312,7 @@ def _trial_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cel
 
 
 def _test_cells(
-    plan: ComparePlan, contenders: Sequence[Contender], chosen: Sequence[int | None]
+    plan: ComparePlan, contenders: Sequence[_Contender], chosen: Sequence[int | None]
 ) -> list[Cell]:
     """Return the runs on test of each row with a chosen trial, then those of each pair at each temperature."""
     cells = []
@@ -332,7 +328,7 @@ def _test_cells(
     return cells
 
 
-def _choices(plan: ComparePlan, contenders: Sequence[Contender], tuning: Study) -> list[int | None]:
+def _choices(plan: ComparePlan, contenders: Sequence[_Contender], tuning: Study) -> list[int | None]:
     """Return the number of the chosen trial of each row; None if no trial was completed."""
     if not plan.tunes:
         return [0] * len(contenders)
@@ -342,7 +338,7 @@ def _choices(plan: ComparePlan, contenders: Sequence[Contender], tuning: Study) 
     ]
 
 
-def _stored_groups(plan: ComparePlan, contenders: Sequence[Contender], study: Study) -> list[Group]:
+def _stored_groups(plan: ComparePlan, contenders: Sequence[_Contender], study: Study) -> list[Group]:
     """Return all groups; a row for which no trial was completed has one without numbers."""
     groups = {tuple(group.labels.items()): group for group in study.groups()}
     stages: dict[str, list[Group]] = {"tuning": [], "test": [], "temperature": []}

@@ -9,11 +9,11 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from gplasc.errors import UserError
+from gplasc.settings.components import section_names
 from gplasc.settings.types import Config
 from gplasc.study.space import given_space
 
@@ -21,7 +21,6 @@ Axes = dict[str, tuple[Any, ...]]
 """Values of each setting, by name."""
 
 _EPOCHS = "train.epochs"
-_WITH_EPOCHS = ("train.first_epochs", "train.milestones")
 _MOST_POINTS = 20_000
 
 
@@ -34,7 +33,8 @@ def fair_space(words: Sequence[str] = ()) -> Axes:
     Raises:
         UserError: If a word is no axis, or names what a search must not choose.
     """
-    return {name: tuple(values) for name, values in (dict(_file()) | given_space(words)).items()}
+    file = resources.files(__package__).joinpath("fair.toml").read_text(encoding="utf-8")
+    return {name: tuple(values) for name, values in (tomllib.loads(file) | given_space(words)).items()}
 
 
 def axes_of(space: Mapping[str, Sequence[Any]], config: Config, preset: Config) -> Axes:
@@ -59,37 +59,55 @@ def axes_of(space: Mapping[str, Sequence[Any]], config: Config, preset: Config) 
     return found
 
 
-def with_epochs(point: Mapping[str, Any], preset: Config) -> dict[str, Any]:
-    """Return the settings of a trial; with the epochs, those of the first task and the milestones are stretched."""
-    settings = dict(point)
-    if _EPOCHS in settings:
-        known = preset.flat()
-        factor = settings[_EPOCHS] / known[_EPOCHS]
-        first, milestones = (known[name] for name in _WITH_EPOCHS)
-        if factor != 1 and first is not None:
-            settings[_WITH_EPOCHS[0]] = max(1, round(factor * first))
-        if factor != 1 and milestones:
-            settings[_WITH_EPOCHS[1]] = [max(1, round(factor * epoch)) for epoch in milestones]
-    return settings
+def make_trials(
+    axes: Axes, config: Config, anchor: Config, count: int, seed: int
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the settings of trials: none for the preset, then points of the axes.
 
-
-def different_points(
-    axes: Mapping[str, Sequence[Any]], first: Mapping[str, Any], count: int, seed: int
-) -> list[dict[str, Any]]:
-    """Return different points of the product of the axes, each value about equally often.
-
-    The list depends on the arguments alone, and a longer one begins with the shorter ones.
+    Rows with the same method and anchor try the same values of what they share; the settings of plug-ins are combined
+    with them at random. The list depends on the arguments alone, and a longer one begins with the shorter ones.
 
     Args:
-        axes: Values of each setting.
-        first: The point before the first one; it is not returned.
-        count: Number of points.
+        axes: Values of each setting that is searched.
+        config: Settings of the preset.
+        anchor: Settings of the preset of what the row is compared with.
+        count: Number of trials.
         seed: Seed of the order in which points are tried.
 
     Raises:
-        UserError: If there are fewer points.
+        UserError: If there are fewer different settings than trials.
+    """
+    plugins = section_names(config.method, config.plugins)[1:]
+    own = {name: values for name, values in axes.items() if name.rpartition(".")[0] in plugins}
+    shared = {name: values for name, values in axes.items() if name not in own}
+    points = _different_points(shared, anchor.flat(), count - 1, seed)
+    more = _balanced_points(own, count - 1, seed)
+    return ({}, *(_with_epochs(point | extra, anchor) for point, extra in zip(points, more, strict=True)))
 
-    >>> different_points({"a": [1, 2], "b": [1, 2]}, {"a": 1, "b": 1}, 2, seed=0)
+
+def _with_epochs(point: dict[str, Any], preset: Config) -> dict[str, Any]:
+    """Return the settings of a trial; with the epochs, those of the first task and the milestones are stretched."""
+    if _EPOCHS not in point:
+        return point
+    factor, first, milestones = (
+        point[_EPOCHS] / preset.train.epochs,
+        preset.train.first_epochs,
+        preset.train.milestones,
+    )
+    settings = dict(point)
+    if factor != 1 and first is not None:
+        settings["train.first_epochs"] = max(1, round(factor * first))
+    if factor != 1 and milestones:
+        settings["train.milestones"] = [max(1, round(factor * epoch)) for epoch in milestones]
+    return settings
+
+
+def _different_points(
+    axes: Mapping[str, Sequence[Any]], first: Mapping[str, Any], count: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return different points of the product of the axes, each value about equally often, without the first one.
+
+    >>> _different_points({"a": [1, 2], "b": [1, 2]}, {"a": 1, "b": 1}, 2, seed=0)
     [{'a': 2, 'b': 2}, {'a': 2, 'b': 1}]
     """
     rng = random.Random(f"points {seed}")
@@ -117,10 +135,10 @@ def different_points(
     return points
 
 
-def balanced_points(axes: Mapping[str, Sequence[Any]], count: int, seed: int) -> list[dict[str, Any]]:
+def _balanced_points(axes: Mapping[str, Sequence[Any]], count: int, seed: int) -> list[dict[str, Any]]:
     """Return points in which the values of each axis take turns, in a random order of its own.
 
-    >>> balanced_points({"a": [1, 2]}, 4, seed=0)
+    >>> _balanced_points({"a": [1, 2]}, 4, seed=0)
     [{'a': 1}, {'a': 2}, {'a': 2}, {'a': 1}]
     """
     columns = []
@@ -146,8 +164,3 @@ def _absolute(name: str, value: Any, preset: Any) -> Any:
         raise UserError(f"{name} is {preset!r} in the preset, so {value} of it is no value; give the values")
     product = float(factor[1]) * preset
     return max(1, round(product)) if isinstance(preset, int) else float(f"{product:.6g}")
-
-
-@lru_cache
-def _file() -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("fair.toml").read_text(encoding="utf-8"))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from gplasc._io.display import Display
 from gplasc._io.files import write_atomic
@@ -13,11 +16,13 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.results.group import Measure
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
+from gplasc.study.cell import Cell
 from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
-from gplasc.study.grid import grid_cells, parse_axes
+from gplasc.study.grid import check_seeds, parse_axes
 from gplasc.study.study import Study
 
+_NAMED = ("stream", "method", "plugins", "buffer")
 _MEASURES = [
     Measure(metric, f"{metric.replace('_', ' ')}, {name}", scenario)
     for metric in ("final_accuracy", "forgetting")
@@ -60,7 +65,7 @@ def run_sweep(
     twice = [name for name in (*axes, *(["seed"] if seeds else [])) if name in fixed]
     if twice:
         raise UserError(f"'{twice[0]}' is given for all points and as an axis of the grid; leave one out")
-    study = Study(grid_cells(axes, seeds or (request.seed,), request), workspace)
+    study = Study(_grid_cells(axes, seeds or (request.seed,), request), workspace)
     if dry_run:
         print(study.forecast(processes))
         return 0
@@ -88,3 +93,37 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
         *(m.label for m in _MEASURES),
     ]
     return Table(f"scale {scale}, percent; mean ± std over seeds", heads, rows)
+
+
+def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request: RunRequest) -> list[Cell]:
+    """Return the runs of the product of the axes, the seed varying fastest; each axis is a label."""
+    check_seeds(seeds)
+    cells: list[Cell] = []
+    taken: dict[str, str] = {}
+    for combination in itertools.product(*axes.values()):
+        values = dict(zip(axes, combination, strict=True))
+        named = {name: value for name, value in values.items() if name in _NAMED}
+        for name in ("stream", "method"):
+            if not isinstance(named.get(name, ""), str):
+                raise UserError(f"{name} was given as {named[name]!r}; it must be a name")
+        buffer = named.get("buffer")
+        if not isinstance(buffer, int | None) or isinstance(buffer, bool):
+            raise UserError(f"buffer was given as {buffer!r}; it must be a whole number")
+        settings = {**request.settings, **{n: v for n, v in values.items() if n not in _NAMED}}
+        labels = {name: _label(value) for name, value in values.items()}
+        point = [
+            Cell(labels, replace(request, **named, seed=seed, settings=settings).resolve()) for seed in seeds
+        ]
+        if point[0].run_id in taken:
+            raise UserError(
+                f"two points of the grid are the same run: {taken[point[0].run_id]} and {point[0].row}; leave one out"
+            )
+        taken[point[0].run_id] = point[0].row
+        cells += point
+    return cells
+
+
+def _label(value: Any) -> str | int | float:
+    if isinstance(value, tuple):
+        return "+".join(value) or "none"
+    return value if isinstance(value, int | float) else str(value)
