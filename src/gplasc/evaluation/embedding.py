@@ -7,18 +7,10 @@ from torch import Tensor
 
 
 def tsne(x: Tensor, *, seed: int = 0, perplexity: float = 30.0) -> Tensor:
-    """Embed rows in two dimensions so that neighbors stay neighbors. Distances between far groups have no meaning.
+    """Embed rows (N, D) in two dimensions, (N, 2) float32, so that neighbors stay neighbors.
 
-    Args:
-        x: Rows of shape (N, D), N >= 4.
-        seed: The random seed.
-        perplexity: The perplexity; with few rows it is reduced, since it must be less than their number.
-
-    Returns:
-        Rows of shape (N, 2), float32.
-
-    Raises:
-        ValueError: If entries are not finite.
+    Distances between far groups have no meaning. With few rows the perplexity is reduced, since it must be less than
+    their number.
     """
     from sklearn.manifold import TSNE
 
@@ -33,22 +25,12 @@ def tsne(x: Tensor, *, seed: int = 0, perplexity: float = 30.0) -> Tensor:
 
 
 def silhouette(x: Tensor, y: Tensor) -> float:
-    """Return the mean silhouette of the classes, from -1 (mixed) over 0 (touching) to 1 (far apart).
+    """Return the mean silhouette of the classes of rows (N, D), from -1 (mixed) over 0 (touching) to 1 (far apart).
 
         s_i = (b_i - a_i) / max(a_i, b_i)
 
     a_i is the mean distance to the other rows of the class, b_i that to the rows of the nearest other class. A row
-    that is alone in its class counts 0.
-
-    Args:
-        x: Rows of shape (N, D).
-        y: Labels of shape (N,).
-
-    Returns:
-        The mean over rows.
-
-    Raises:
-        ValueError: If there are fewer than two classes, or as many classes as rows.
+    that is alone in its class counts 0. There must be at least two classes, and fewer classes than rows.
     """
     from sklearn.metrics import silhouette_score
 

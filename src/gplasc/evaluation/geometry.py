@@ -13,16 +13,7 @@ from gplasc.geometry import Region
 
 
 def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
-    """Return the mean of the rows of each class.
-
-    Args:
-        z: Unit rows of shape (N, D).
-        y: Labels of shape (N,).
-        classes: The classes.
-
-    Returns:
-        Means of shape (len(classes), D).
-    """
+    """Return the mean (len(classes), D) of the rows z (N, D) of each class."""
     return torch.stack([z[y == label].mean(0) for label in classes])
 
 
@@ -82,10 +73,6 @@ def append_diagnosis(history: list[dict[str, Any]], diagnosis: dict[str, Any]) -
 
     Only the last entry keeps `center_cosines`, the full matrix; the earlier ones keep its mean and maximum. Otherwise
     the entries of a run would grow with the cube of the number of tasks.
-
-    Args:
-        history: The entries of the earlier tasks.
-        diagnosis: The entry of the task just learned.
     """
     for earlier in history:
         earlier.pop("center_cosines", None)

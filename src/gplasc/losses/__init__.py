@@ -5,7 +5,8 @@ rows, is 0 and still part of the graph, so `backward` always works. Half-precisi
 under autocast. Losses over pairs of rows compute only a few rows of the pair matrix at a time, so that large batches
 fit into memory.
 
-These functions check their arguments and call `gplasc.losses.kernels`, which do not.
+These functions check their arguments and call `gplasc.losses.kernels`, which do not. What is no tensor, or a tensor of
+the wrong type, is a TypeError; shapes that do not fit, rows of another length and unknown options are a ValueError.
 """
 
 from gplasc.losses.assignment import assignment_loss

@@ -25,10 +25,6 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
     Returns:
         The loss, a tensor of shape ().
 
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit, a task has no vertex, or the temperature is not positive.
-
     >>> round(assignment_loss(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), temperature=1.0).item(), 4)
     0.3133
     """

@@ -40,10 +40,6 @@ def supcon(
     Returns:
         The loss, a tensor of shape () or (N,).
 
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
-
     >>> import torch
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> supcon(z, torch.tensor([0, 0, 1]), temperature=1.0)  # log(1 + 1/e)
@@ -79,10 +75,6 @@ def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
 
     Returns:
         Rows of shape (N, D), float32 or float64.
-
-    Raises:
-        TypeError: If `features` is not a floating-point tensor.
-        ValueError: If `features` is not a matrix.
 
     >>> import torch
     >>> unit_rows(torch.tensor([[3.0, 4.0]]))

@@ -32,10 +32,6 @@ def feature_distillation(
 
     Returns:
         The loss, a tensor of shape () or (N,).
-
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit or an option is unknown.
     """
     check_tensor("student", student)
     check_tensor("teacher", teacher, tuple(student.shape))
@@ -116,10 +112,6 @@ def projector_distillation(
 
     Returns:
         The loss, a tensor of shape () or (N,).
-
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit or an option is unknown.
     """
     check_tensor("student", student)
     check_tensor("teacher", teacher, tuple(student.shape))

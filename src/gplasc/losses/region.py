@@ -40,10 +40,6 @@ def range_loss(
     Returns:
         The loss, a tensor of shape ().
 
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
-
     >>> import torch
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> range_loss(z, torch.tensor([0, 1]), 0.25)
@@ -85,10 +81,6 @@ def position_loss(
 
     Returns:
         The loss, a tensor of shape ().
-
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
     check_tensor("z", z)
     check_unit("position_loss", "z", z)

@@ -31,10 +31,6 @@ def relation_distillation(
 
     Returns:
         The loss, a tensor of shape () or (N,).
-
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
     check_tensor("student", student)
     check_tensor("teacher", teacher, (len(student), "E"))
@@ -77,10 +73,6 @@ def prototype_relation_distillation(
 
     Returns:
         The loss, a tensor of shape () or (N,).
-
-    Raises:
-        TypeError: If an argument is not a tensor of the right type.
-        ValueError: If shapes do not fit, rows are not unit rows, or an option is unknown.
     """
     check_tensor("student", student)
     check_tensor("teacher", teacher, (len(student), "E"))

@@ -1,4 +1,8 @@
-"""Losses on the logits of memory samples: DER, FDR, iCaRL, GCR."""
+"""Losses on the logits (N, C) of memory samples: DER, FDR, iCaRL, GCR.
+
+No gradient reaches what is stored, the previous model's logits and weights (N,), which must not all be 0. Without rows
+a loss is 0 and part of the graph.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,7 @@ def logit_distance(logits: Tensor, stored: Tensor, weights: Tensor | None = None
 
         loss = sum_i w_i mean_c (logits_ic - stored_ic)^2 / sum_i w_i        (without weights: w = 1)
 
-    Args:
-        logits: Logits of the current model, shape (N, C).
-        stored: Logits stored in the memory, shape (N, C). They receive no gradient. NaN where a class came later: the
-            mean is over the other columns.
-        weights: Sample weights of shape (N,), not all 0. Default: all 1.
-
-    Returns:
-        The loss, a tensor of shape (); without rows 0, as part of the graph.
+    logits, stored: (N, C). NaN in `stored` where a class came later: the mean is over the other columns.
     """
     logits, stored = logits.float(), stored.detach().float()
     absent = stored.isnan()
@@ -28,29 +25,15 @@ def logit_distance(logits: Tensor, stored: Tensor, weights: Tensor | None = None
 
 
 def weighted_cross_entropy(logits: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean of the cross-entropy, ``sum_i w_i CE_i / sum_i w_i``.
-
-    Args:
-        logits: Logits of shape (N, C).
-        y: Labels of shape (N,).
-        weights: Sample weights of shape (N,), not all 0.
-
-    Returns:
-        The loss, a tensor of shape (); without rows 0, as part of the graph.
-    """
+    """Weighted mean of the cross-entropy, ``sum_i w_i CE_i / sum_i w_i``."""
     return _weighted_mean(F.cross_entropy(logits.float(), y, reduction="none"), weights)
 
 
 def function_distance(logits: Tensor, stored: Tensor) -> Tensor:
     """Mean Euclidean distance between the current class probabilities and the stored ones (FDR).
 
-    Args:
-        logits: Logits of the current model, shape (N, C).
-        stored: Logits stored in the memory, shape (N, C). They receive no gradient. NaN where a class came later: the
-            probabilities are over the other columns.
-
-    Returns:
-        The loss, a tensor of shape (); without rows 0, as part of the graph. Its gradient is 0 where both are equal.
+    logits, stored: (N, C). NaN in `stored` where a class came later: the probabilities are over the other columns. The
+    gradient is 0 where both are equal.
     """
     absent = stored.isnan()
     now = logits.float().masked_fill(absent, -torch.inf).softmax(1)
@@ -61,14 +44,8 @@ def function_distance(logits: Tensor, stored: Tensor) -> Tensor:
 def binary_distillation(logits: Tensor, y: Tensor, previous: Tensor | None, num_past: int) -> Tensor:
     """Binary cross-entropy of each class: labels for new classes, the previous model for past ones (iCaRL).
 
-    Args:
-        logits: Logits of the classes seen, shape (N, C).
-        y: Labels of shape (N,).
-        previous: Logits of the previous model, shape (N, at least num_past), or None in the first task.
-        num_past: The number of past classes.
-
-    Returns:
-        The mean over samples and classes, a tensor of shape (); without rows 0, as part of the graph.
+    logits: (N, C) of the classes seen; previous: (N, at least num_past) of the previous model, None in the first task.
+    The mean is over samples and classes.
     """
     targets = F.one_hot(y, logits.shape[1]).float()
     if previous is not None:

@@ -11,20 +11,13 @@ from torch.func import functional_call, grad, vmap
 
 
 def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Return the inner products of the gradients of all pairs of samples, without storing a whole gradient.
+    """Return the inner products (N, N) of the gradients of all pairs of samples, without storing a whole gradient.
 
-    The gradients are those of the cross-entropy by all parameters that the logits depend on; BatchNorm uses its running
-    statistics. One forward and one backward pass give the input and the output gradient of each layer; from these
-    follow the gradients of a layer's parameters, of which only products are kept. For a network with other layers than
-    convolution, linear and BatchNorm all gradients are computed at once.
-
-    Args:
-        network: The network, a `gplasc.models.Network` with a classifier. It is not changed.
-        x: Normalized images of shape (N, C, H, W).
-        y: Labels of shape (N,).
-
-    Returns:
-        Inner products of shape (N, N).
+    The gradients are those of the cross-entropy of normalized images x with labels y by all parameters that the logits
+    depend on; BatchNorm uses its running statistics. One forward and one backward pass give the input and the output
+    gradient of each layer; from these follow the gradients of a layer's parameters, of which only products are kept.
+    For a network with other layers than convolution, linear and BatchNorm all gradients are computed at once. The
+    network, which has a classifier, is not changed.
     """
     layers = _trained_layers(network)
     if not all(_known(layer) for layer in layers):
@@ -82,12 +75,8 @@ def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return ``1 + max over references of the cosine`` for the mean gradient of a batch and for each of its samples.
 
-    Args:
-        products: Inner products of gradients, shape (N, N), of a batch followed by the references, at least one each.
-        count: The number of samples of the batch.
-
-    Returns:
-        Scores in [0, 2] of shape () and (count,).
+    products: (N, N) inner products of the gradients of a batch of `count` samples, followed by at least one reference.
+    Returns scores in [0, 2] of shape () and (count,).
     """
     lengths = products.diagonal().clamp(min=1e-30).sqrt()
     cosines = products[:count, count:] / lengths[:count].unsqueeze(1) / lengths[count:]
@@ -97,19 +86,11 @@ def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def diverse_slots(scores: Tensor, candidates: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Select the candidates that replace rows of a full memory.
+    """Select the candidates that replace rows of a full memory: their positions and their slots, (K,) each.
 
-    Each candidate x is compared with a row i drawn with probability ``s_i / sum s`` and replaces it with probability
-    ``s_i / (s_i + c_x)``: a row that is similar to others is replaced sooner. The rows are drawn together without
-    replacement, so only the first M candidates are considered.
-
-    Args:
-        scores: Scores of the rows, shape (M,).
-        candidates: Scores of the candidates, shape (N,).
-        generator: The generator.
-
-    Returns:
-        Positions among the candidates and their slots, shape (K,) each.
+    Each candidate x, of score c_x, is compared with a row i drawn with probability ``s_i / sum s`` and replaces it with
+    probability ``s_i / (s_i + c_x)``: a row that is similar to others is replaced sooner. The M rows are drawn together
+    without replacement, so only the first M candidates are considered.
     """
     candidates = candidates[: len(scores)]
     if not len(candidates):

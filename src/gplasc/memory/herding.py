@@ -7,16 +7,11 @@ from torch import Tensor
 
 
 def herding_order(features: Tensor, count: int) -> Tensor:
-    """Select samples one after the other such that the mean of the selected ones is nearest to the mean of all.
+    """Select rows (N, D) one after the other such that the mean of those selected is nearest to the mean of all.
 
         i_k = argmin over i not selected of || mean - (f_i + sum of those selected) / k ||
 
-    Args:
-        features: Features of one class, shape (N, D).
-        count: The number of samples.
-
-    Returns:
-        Indices of shape (min(count, N),), the most representative first; the first k are the selection for count k.
+    Returns min(count, N) indices, the most representative first; the first k are the selection for count k.
     """
     features = features.double()
     count = min(count, len(features))

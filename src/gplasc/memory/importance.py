@@ -7,17 +7,11 @@ from torch import Tensor
 
 
 def importance_scores(similarity: Tensor, y: Tensor, temperature: float) -> Tensor:
-    """Return the share of each sample in the contrast sets of the prototypes of other classes.
+    """Return the share of each sample in the contrast sets of the prototypes of other classes, (N,) float64.
 
         score_i = mean over classes c != y_i of softmax over samples of <p_c, z_i> / temperature
 
-    Args:
-        similarity: Cosines between samples and the prototypes of all classes seen, shape (N, C).
-        y: Labels of shape (N,).
-        temperature: Divides the cosines.
-
-    Returns:
-        Scores of shape (N,), float64; zeros with a single class.
+    similarity: (N, C) cosines between samples and the prototypes of all classes seen. Zeros with a single class.
     """
     share = (similarity.double() / temperature).softmax(0)
     own = share.gather(1, y.unsqueeze(1)).squeeze(1)
@@ -25,14 +19,9 @@ def importance_scores(similarity: Tensor, y: Tensor, temperature: float) -> Tens
 
 
 def class_probabilities(scores: Tensor, y: Tensor) -> Tensor:
-    """Return the probability of each sample to be drawn within its class: its score divided by the sum of its class.
+    """Return the probability (N,) of each sample to be drawn within its class: its share of the scores of the class.
 
-    Args:
-        scores: Non-negative scores of shape (N,).
-        y: Labels of shape (N,).
-
-    Returns:
-        Probabilities of shape (N,); uniform in a class whose scores are all 0.
+    scores: (N,) non-negative. Samples of a class whose scores are all 0 have equal probabilities.
     """
     totals = torch.zeros(int(y.max()) + 1 if len(y) else 0, dtype=scores.dtype).index_add_(0, y, scores)
     counts = torch.bincount(y, minlength=len(totals)).to(scores.dtype)

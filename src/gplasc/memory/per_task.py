@@ -7,16 +7,9 @@ from torch import Tensor
 
 
 def equal_shares(total: int, count: int) -> Tensor:
-    """Divide rows equally among groups.
+    """Divide rows equally among groups: integers (count,) that differ by at most 1 and sum to `total`.
 
     With one more group no share becomes larger, so rows that were removed are never needed again.
-
-    Args:
-        total: The number of rows.
-        count: The number of groups.
-
-    Returns:
-        Integers of shape (count,) that differ by at most 1 and sum to `total`.
 
     >>> equal_shares(200, 3).tolist()
     [67, 67, 66]
@@ -41,15 +34,10 @@ def _rank_within(group: Tensor) -> Tensor:
 
 
 def surplus(group: Tensor, share: Tensor, rank: Tensor | None = None) -> Tensor:
-    """Return the rows that exceed the share of their group.
+    """Return the indices of the rows that exceed the share of their group.
 
-    Args:
-        group: The group of each row, shape (N,).
-        share: The share of each group, shape (G,).
-        rank: The rank of each row in its group, shape (N,); low ranks are kept. Default: the order of the rows.
-
-    Returns:
-        Row indices of shape (K,).
+    group: (N,) the group of each row; share: (G,) the share of each group; rank: (N,) the rank of each row in its
+    group, of which the low ones are kept, by default the order of the rows.
     """
     rank = _rank_within(group) if rank is None else rank
     return (rank >= share[group]).nonzero().flatten()

@@ -7,17 +7,10 @@ from torch import Tensor
 
 
 def minimize_non_negative(matrix: Tensor, linear: Tensor) -> Tensor:
-    """Minimize ``w' P w / 2 - b' w`` over w >= 0.
+    """Minimize ``w' P w / 2 - b' w`` over w >= 0, for a positive definite P (K, K) and b (K,); return w (K,), float64.
 
     With P = L L' this is ``|| L' w - L^-1 b ||^2 / 2`` up to a constant: non-negative least squares, which an
     active-set method (scipy.optimize.nnls) solves exactly in finitely many steps.
-
-    Args:
-        matrix: P, positive definite, shape (K, K).
-        linear: b, shape (K,).
-
-    Returns:
-        w, shape (K,), float64.
     """
     factor = torch.linalg.cholesky(matrix.double())
     linear = linear.double().unsqueeze(1)

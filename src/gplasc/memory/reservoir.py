@@ -35,12 +35,9 @@ def _reservoir_slots(
 
 
 def offer(memory: Buffer, rows: Mapping[str, Tensor], generator: torch.Generator) -> None:
-    """Offer rows to a memory that is a reservoir. Only the rows that enter are copied.
+    """Offer rows, columns of shape (N, ...) with "y" among them, to a memory that is a reservoir.
 
-    Args:
-        memory: The memory.
-        rows: Columns of shape (N, ...), "y" among them.
-        generator: The generator of the slots.
+    Only the rows that enter are copied.
     """
     count = len(rows["y"])
     if memory.seen + count <= memory.capacity:

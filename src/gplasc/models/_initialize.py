@@ -19,12 +19,8 @@ def initialize(
     """Initialize all convolution, linear and BatchNorm layers of a module in place.
 
     Convolutions: see `Initialization`. Linear layers: PyTorch's default, uniform in +-1 / sqrt(in_features).
-    BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal generators give equal networks.
-
-    Args:
-        module: The module.
-        generator: The generator. Default: PyTorch's global one.
-        initialization: Of the convolutions.
+    BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal generators give equal networks;
+    the default is PyTorch's global one.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d) and initialization == "kaiming":
