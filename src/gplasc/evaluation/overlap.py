@@ -86,6 +86,11 @@ class TaskOverlap:
     error: Tensor
     explained: float
 
+    @property
+    def pairs(self) -> Tensor:
+        """The overlap of each pair of tasks once: (T * (T - 1) / 2,)."""
+        return self.value[torch.ones_like(self.value).tril(-1).bool()]
+
 
 def task_overlap(
     features: Sequence[Tensor], *, generator: torch.Generator, dim: int = 3, draws: int = 5000

@@ -18,7 +18,7 @@ from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.report.style import color, marker, paper_style, save_figure
 from gplasc.results.group import Group, Measure
 from gplasc.study.experiment import Experiment
-from gplasc.study.overlap import pairs_of, run_overlap
+from gplasc.study.overlap import run_overlap
 from gplasc.study.study import Study
 
 _POINTS = 400  # of each class, in a t-SNE picture
@@ -130,10 +130,9 @@ class _Overlap(View):
         for cell in study.complete_cells():
             overlap = run_overlap(study.restore(cell))
             self._overlaps.setdefault(cell.row, {})[cell.seed] = overlap
-            pairs = pairs_of(overlap)
             numbers = {
-                Measure("overlap", "mean of all pairs", point="mean"): float(pairs.mean()),
-                Measure("overlap", "largest pair", point="largest"): float(pairs.max()),
+                Measure("overlap", "mean of all pairs", point="mean"): float(overlap.pairs.mean()),
+                Measure("overlap", "largest pair", point="largest"): float(overlap.pairs.max()),
             }
             for pair in experiment.pairs:
                 first, second = (int(number) for number in pair.split("-"))
@@ -192,7 +191,7 @@ class _Overlap(View):
                 ticks = [f"T{number + 1}" for number in range(count)]
                 ax.set_xticks(range(count), ticks)
                 ax.set_yticks(range(count), ticks)
-                mean = float((value.sum() - value.trace()) / max(count * (count - 1), 1))
+                mean = (value.sum() - value.trace()) / max(count * (count - 1), 1)
                 ax.set_title(f"{row}: mean {mean:.3f}")
             figure.colorbar(image, ax=list(axes), shrink=0.7, label="overlap (± Monte-Carlo error)")
             return save_figure(figure, folder / "overlap", note=statement)

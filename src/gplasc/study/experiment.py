@@ -244,7 +244,7 @@ def scale_statement(cells: Sequence[Cell]) -> str:
     share = "all training images" if images == "0" else f"at most {images} training images a class"
     return (
         f"Scale cpu: a budget for two cores (encoder width {widths}, {share}, {epochs} epochs a task). NOT a "
-        "reproduction: published numbers stand beside ours for orientation, and gaps are between two scales."
+        "reproduction: published numbers are next to ours for orientation, and gaps are between two scales."
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import torch
-from torch import Tensor
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
@@ -25,11 +24,6 @@ def run_overlap(opened: Restored) -> TaskOverlap:
     return task_overlap(features, generator=generator, draws=_DRAWS)
 
 
-def pairs_of(overlap: TaskOverlap) -> Tensor:
-    """Return the overlap of each pair of tasks once: (pairs,)."""
-    return overlap.value[torch.ones_like(overlap.value).tril(-1).bool()]
-
-
 def mean_overlap(study: Study, cell: Cell, *, measure: bool) -> float | None:
     """Return the mean overlap of two tasks of a run, which is kept in its folder.
 
@@ -44,6 +38,6 @@ def mean_overlap(study: Study, cell: Cell, *, measure: bool) -> float | None:
             raise UserError(f"{path} is damaged; delete it, and measure again with --overlap") from None
     if not measure or not (folder / RECORD).exists():
         return None
-    mean = float(pairs_of(run_overlap(study.restore(cell))).mean())
+    mean = float(run_overlap(study.restore(cell)).pairs.mean())
     write_atomic(path, json.dumps({"mean": mean}) + "\n")
     return mean

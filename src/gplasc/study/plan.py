@@ -6,40 +6,33 @@ import hashlib
 import shlex
 from typing import Any
 
-from pydantic import Field
-
 from gplasc.errors import UserError
 from gplasc.settings.types import Scale, Settings
 from gplasc.study.grid import check_seeds
 
 
 class ComparePlan(Settings):
-    """What a comparison compares, and how."""
+    """What a comparison compares, and how; the options of `gplasc compare` and `gplasc reproduce --fair` explain it.
 
-    experiment: str = Field(
-        "", description="name of an experiment whose rows are compared; default: methods alone"
-    )
+    Without the name of an experiment, methods alone are compared. What is empty is as the experiment has it.
+    """
+
+    experiment: str = ""
     scale: Scale = "cpu"
-    streams: tuple[str, ...] = Field((), description="any streams; default: those of the experiment")
-    buffers: tuple[int, ...] = Field(
-        (), description="default: those of the experiment, or of the preset for a stream that it lacks"
-    )
-    methods: tuple[str, ...] = Field((), description="any methods; default: those of the experiment")
-    plugins: tuple[str, ...] = Field((), description="any plug-ins; default: those of the experiment")
-    only: tuple[str, ...] = Field((), description="streams, buffers or rows to keep")
-    trials: int = Field(12, description="settings that are tried for each row, the preset's among them")
+    streams: tuple[str, ...] = ()
+    buffers: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    trials: int = 12
     tune_seeds: tuple[int, ...] = (1000,)
-    seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), description="seeds of the runs on test")
-    validation: float = Field(0.2, description="share of the training samples that trials are evaluated on")
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    validation: float = 0.2
     search_seed: int = 0
-    space: tuple[str, ...] = Field((), description="axes in place of those of fair.toml, or added to them")
-    set: tuple[str, ...] = Field((), description="settings of all rows; they are not searched")
-    tune_set: tuple[str, ...] = Field(
-        (), description="settings of the trials alone, such as a cheaper budget"
-    )
-    temperatures: tuple[float, ...] = Field(
-        (0.5, 0.1), description="temperatures of the table temperature x plug-in"
-    )
+    space: tuple[str, ...] = ()
+    set: tuple[str, ...] = ()
+    tune_set: tuple[str, ...] = ()
+    temperatures: tuple[float, ...] = (0.5, 0.1)
 
     def check(self) -> None:
         """Check that the numbers are allowed.
