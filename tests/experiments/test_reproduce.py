@@ -284,7 +284,7 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
 
     def measured(resolved, **more):
         used.append(torch.get_num_threads())
-        return Cost(seconds=1.0, images=1, details={})
+        return Cost(seconds=1.0, details={})
 
     monkeypatch.setattr("gplasc.study.forecast.measure_cost", measured)
     before = torch.get_num_threads()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,10 +30,9 @@ _LONG = 1.0  # seconds of a step from which on the short one must do
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run would cost: seconds in all, images that training visits, and the details for people."""
+    """What a run would cost: seconds in all, and the details for people."""
 
     seconds: float
-    images: int
     details: Mapping[str, str]
 
     def __str__(self) -> str:
@@ -46,67 +46,50 @@ def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: s
 
     The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
-    config = spec.config
-    device = check_device(device)
+    config, device = spec.config, check_device(device)
     stream, encoder = open_inputs(spec, data_dir, device=device)
     learner = build_learner(config, stream, encoder=encoder, device=device)
-    ctx = learner.ctx
-    tasks = list(range(len(stream)))
+    method, ctx = learner.method, learner.ctx
     sizes = [len(task.train) for task in stream]
-    pools = pool_sizes(config, learner.method.pool, sizes)
-    trains = learner.method.trains
-    steps = [trains * count for count in steps_per_task(config, learner.method.pool, sizes)]
-    images = [trains * size * epochs_of(config.train, index) for index, size in enumerate(pools)]
+    pools = pool_sizes(config, method.pool, sizes) if method.trains else [0] * len(sizes)
+    steps = steps_per_task(config, method.pool, sizes) if method.trains else [0] * len(sizes)
+    images = sum(size * epochs_of(config.train, index) for index, size in enumerate(pools))
 
-    first = _seconds_per_step(learner, stream, 0) if trains else 0.0
-    later = first
-    if len(tasks) > 1 and trains:
+    first = later = _seconds_per_step(learner, stream, 0) if method.trains else 0.0
+    if len(stream) > 1 and method.trains:
         learner.keep_previous()
         later = _seconds_per_step(learner, stream, 1)
     training = first * steps[0] + later * sum(steps[1:])
 
     start = time.perf_counter()
-    rows = stream[0].train.take(torch.arange(min(256 if first < _LONG else 16, len(stream[0].train))))
+    rows = stream[0].train.take(torch.arange(min(256 if first < _LONG else 16, sizes[0])))
     ctx.features(rows)
     forward = (time.perf_counter() - start) / len(rows)
-    looks = sum(
-        size * (config.probe.views if config.probe.mode == "cached" else config.probe.epochs)
-        for size in pools
-        if trains and not ctx.network.classifier
-    )
-    tested = sum(len(evaluation_samples(stream[i], config)) for after in tasks for i in range(after + 1))
+    views = config.probe.views if config.probe.mode == "cached" else config.probe.epochs
+    probing = 0.0 if ctx.network.classifier else forward * views * sum(pools)
+    tested = sum(len(evaluation_samples(task, config)) * (len(stream) - task.index) for task in stream)
 
-    parameters = sum(p.numel() for p in ctx.modules.parameters())
-    weights = sum(v.numel() * v.element_size() for v in ctx.network.state_dict().values())
+    weights = sum(value.numel() * value.element_size() for value in ctx.network.state_dict().values())
     copies = 2 + learner.needs_previous  # weights, momentum, previous model
-    image_bytes = config.buffer * (torch.Size(stream.image_shape).numel() + 8)
-    checkpoint = weights * copies + image_bytes
-    seconds = training + forward * (looks + tested)
+    buffer = config.buffer * (math.prod(stream.image_shape) + 8)
+    seconds = training + probing + forward * tested
     details = {
         "run": f"{config.title} on {config.stream}, scale {config.scale} ({config.run_id})",
-        "tasks": f"{len(tasks)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
-        "steps": f"{sum(steps):,} ({steps[0]:,} in the first task), {sum(images):,} images",
-        "parameters": f"{parameters:,}",
-        "memory": f"{(weights * (copies + 1) + image_bytes) / 1e6:,.0f} MB for weights and buffer, without activations",
-        "disk": f"{(2 * checkpoint + weights) / 1e6:,.0f} MB",
+        "tasks": f"{len(stream)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
+        "steps": f"{sum(steps):,} ({steps[0]:,} in the first task), {images:,} images",
+        "parameters": f"{sum(parameter.numel() for parameter in ctx.modules.parameters()):,}",
+        "memory": f"{(weights * (copies + 1) + buffer) / 1e6:,.0f} MB for weights and buffer, without activations",
+        "disk": f"{(2 * (weights * copies + buffer) + weights) / 1e6:,.0f} MB",
         "step": f"{first * 1e3:,.0f} ms in the first task, {later * 1e3:,.0f} ms afterwards (measured)",
         "time": f"{duration(seconds)} in all: {duration(training)} training, "
-        f"{duration(forward * looks)} probe features, {duration(forward * tested)} evaluation",
+        f"{duration(probing)} probe features, {duration(forward * tested)} evaluation",
     }
-    return Cost(seconds, sum(images), details)
+    return Cost(seconds, details)
 
 
 @contextmanager
 def torch_threads(number: int | None) -> Iterator[None]:
-    """Give torch another number of threads for a while; None leaves it as it is.
-
-    >>> before = torch.get_num_threads()
-    >>> with torch_threads(1):
-    ...     torch.get_num_threads()
-    1
-    >>> torch.get_num_threads() == before
-    True
-    """
+    """Give torch another number of threads for a while; None leaves it as it is."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if number is None else number)
     try:
@@ -121,9 +104,8 @@ def _seconds_per_step(learner: Learner, stream: Stream, task: int) -> float:
     for component in learner.components:
         component.begin_task(learner.ctx)
     learner.ctx.modules.train()
-    size = learner.config.train.batch
-    order = order_batches(learner.ctx.pool, "current", size, learner.ctx.random["order"])
-    rows = order[0]
+    ctx, size = learner.ctx, learner.config.train.batch
+    rows = order_batches(ctx.pool, "current", size, ctx.random["order"])[0]
     short = rows[:_SHARE]
     _seconds_of(learner, short, 1)  # the first step pays for allocations
     expected = _seconds_of(learner, short, 1) * len(rows) / len(short)

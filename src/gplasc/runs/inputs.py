@@ -21,6 +21,7 @@ def open_inputs(
     encoder: Encoder | None = None,
     device: str = "cpu",
     display: Display | None = None,
+    folder: Path | None = None,
 ) -> tuple[Stream, Encoder | None]:
     """Open the stream that a run learns and its encoder; a stream of features has none.
 
@@ -31,11 +32,24 @@ def open_inputs(
         encoder: The encoder if it was passed as an object.
         device: Where the features of a frozen encoder are computed.
         display: Where to show the progress.
+        folder: Where the features of a frozen encoder are kept; default: the user's cache folder.
     """
-    stream, encoder = _open_images(spec, data_dir, stream, encoder)
-    if encoder is None or spec.config.model.encoder_lr > 0:
+    config = spec.config
+    if (
+        encoder is None and ":" in config.model.encoder
+    ):  # one of the user's own may decide the size of the images
+        encoder = configured_encoder(config)
+    if stream is None:
+        stream = open_configured_stream(spec, data_dir, image_size=encoder.image_size if encoder else None)
+    if stream.features:
+        return stream, None
+    encoder = encoder or configured_encoder(config, stream.image_shape[0])
+    if config.model.encoder_lr > 0:
         return stream, encoder
-    return _features(spec, stream, encoder, None, device, display or Quiet()), None
+    images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
+    extractor = FeatureExtractor(encoder, config, images, views=config.model.feature_views, device=device)
+    shown = display or Quiet()
+    return feature_stream(stream, extractor, folder, lambda done: shown.phase(f"features {done:.0%}")), None
 
 
 def write_features(
@@ -43,26 +57,18 @@ def write_features(
 ) -> str:
     """Compute the features of a stream with a frozen encoder and write them into a folder.
 
-    Args:
-        spec: The settings; stream and encoder are those they name.
-        out: The folder; what is there already is not computed again.
-        data_dir: Where data sets are.
-        device: Where to compute.
-        display: Where to show the progress.
-
     Returns:
         One line about what was written.
 
     Raises:
         UserError: If the folder holds other features, or the stream has no images.
     """
-    stream, encoder = _open_images(spec, data_dir, None, None)
-    if encoder is None:
-        raise UserError(f"{stream.name} has features in place of images already; give a stream of images")
-    _features(spec, stream, encoder, out, device, display)
+    if spec.config.stream.startswith("features:"):
+        raise UserError(f"{spec.config.stream} holds features already; give a stream of images")
+    stream, _ = open_inputs(spec, data_dir, device=device, display=display, folder=out)
     return (
         f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
-        f"{encoder.feature_dim} features; learn them with --stream features:{out}"
+        f"{stream.image_shape[-1]} features; learn them with --stream features:{out}"
     )
 
 
@@ -84,30 +90,3 @@ def open_configured_stream(
         validation=data.validation,
         skip_corrupt=data.skip_corrupt,
     )
-
-
-def _open_images(
-    spec: RunSpec, data_dir: str | Path | None, stream: Stream | None, encoder: Encoder | None
-) -> tuple[Stream, Encoder | None]:
-    """Open stream and encoder; one of the user's own may decide the size of the images."""
-    config = spec.config
-    if encoder is None and ":" in config.model.encoder:
-        encoder = configured_encoder(config)
-    if stream is None:
-        stream = open_configured_stream(spec, data_dir, image_size=encoder.image_size if encoder else None)
-    if stream.features:
-        return stream, None
-    return stream, encoder or configured_encoder(config, stream.image_shape[0])
-
-
-def _features(
-    spec: RunSpec, stream: Stream, encoder: Encoder, folder: Path | None, device: str, display: Display
-) -> Stream:
-    extractor = FeatureExtractor(
-        encoder,
-        spec.config,
-        image_format(stream.image_shape, stream.mean, stream.std, encoder),
-        views=spec.config.model.feature_views,
-        device=device,
-    )
-    return feature_stream(stream, extractor, folder, lambda done: display.phase(f"features {done:.0%}"))
