@@ -12,6 +12,7 @@ import time
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,7 +220,7 @@ def test_live_display_shows_the_grid(tiny, tmp_path):
 
 
 def test_an_outcome_in_words(tiny, tmp_path):
-    record = {"metrics": {s: {"final_accuracy": 12.345} for s in ("class_il", "task_il")}}
+    record = SimpleNamespace(metric=lambda scenario: 12.345)
     text = Outcome(cell(tiny()), "done", record, seconds=61).text
     assert text == "row on tiny, seed 0: class-IL 12.35, task-IL 12.35 (1:01)"
 

@@ -139,7 +139,7 @@ def _write_numbers(panels: Sequence[Panel], folder: Path) -> None:
     for panel in panels:
         for row, record in ((g.labels["row"], r) for g in panel.groups for r in g.records):
             run = (record.run_id, panel.stream, panel.scale, panel.buffer, row, record.seed)
-            for scenario, matrix in record["matrix"].items():
+            for scenario, matrix in record.matrix.items():
                 metrics += [(*run, scenario, *item) for item in record.metrics[scenario].items()]
                 accuracies += [
                     (*run, scenario, after, task, value)

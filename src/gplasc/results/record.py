@@ -24,10 +24,6 @@ FORMAT = 2
 _Matrix = list[list[float | None]]
 
 
-class NotARecord(UserError):
-    """A file that is no record of this version."""
-
-
 class _Part(BaseModel):
     """Part of a record: nothing is converted, and fields that a later version adds are allowed."""
 
@@ -114,6 +110,10 @@ class Record(_Part):
                 raise ValueError(f"the geometry after task {number} must describe {number} tasks")
         if tasks == 0 or len(self.geometry) > tasks or len(self.timings) > tasks:
             raise ValueError(f"geometry and timings must describe {tasks} tasks")
+        try:
+            _ = self.metrics
+        except ArithmeticError as error:
+            raise ValueError(f"the metrics cannot be computed ({error})") from None
         return self
 
     @classmethod
@@ -125,7 +125,7 @@ class Record(_Part):
             where: The name of the record in an error message; default: the run.
 
         Raises:
-            NotARecord: If something is missing, or of another type or size.
+            UserError: If something is missing, or of another type or size.
         """
         data = {name: value for name, value in data.items() if name != "metrics"}
         where = where or f"the record of the run {data.get('run_id', 'without a name')}"
@@ -134,24 +134,14 @@ class Record(_Part):
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"])) or "its sizes"
-            raise NotARecord(
+            raise UserError(
                 f"{where} is not the record of a run ({place}: {problem['msg']}); delete it to run again"
             ) from None
         record._data = data
-        try:
-            _ = record.metrics
-        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-            raise NotARecord(
-                f"the record of the run {record.run_id} is damaged ({error}); run it again"
-            ) from None
         return record
 
     def __getitem__(self, name: str) -> Any:
-        return self.metrics if name == "metrics" else self._data[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the plain value of a field, or the default if the file does not have it."""
-        return self.metrics if name == "metrics" else self._data.get(name, default)
+        return self.to_dict()[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plain values with the metrics."""
@@ -208,7 +198,7 @@ def read_record(folder: Path) -> Record | None:
     """Return the record of a complete run, or None if there is none.
 
     Raises:
-        NotARecord: If the file is damaged, or was written by something else or another version.
+        UserError: If the file is damaged, or was written by something else or another version.
     """
     path = folder / RECORD
     try:
@@ -216,13 +206,13 @@ def read_record(folder: Path) -> Record | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise NotARecord(f"{path} cannot be read ({error.strerror}); check its permissions") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); check its permissions") from None
     except (ValueError, RecursionError) as error:
-        raise NotARecord(f"{path} is not the record of a run ({error}); delete it to run again") from None
+        raise UserError(f"{path} is not the record of a run ({error}); delete it to run again") from None
     if not isinstance(data, dict) or "run_id" not in data:
-        raise NotARecord(f"{path} is not the record of a run; delete it to run again")
+        raise UserError(f"{path} is not the record of a run; delete it to run again")
     if data.get("format") != FORMAT:
-        raise NotARecord(
+        raise UserError(
             f"{path} has the format {data.get('format', 1)!r} of another version of gplasc, this one reads {FORMAT}; "
             "delete it to run again"
         )

@@ -149,13 +149,11 @@ def _write(
         done += rows
         on_progress(min(done / max(total, 1), 1.0))
 
-    splits: dict[str, list[int]] = {}
     for task in stream:
         parts = {"train": task.train, "test": task.test, "validation": task.validation}
         for split, samples in parts.items():
             if samples is None:
                 continue
-            splits.setdefault(split, []).append(len(samples))
             path = folder / part_name(task.index, split)
             if path.exists():
                 advance(len(samples) * (split == "train"))
@@ -170,9 +168,7 @@ def _write(
         "stream": stream.name,
         "class_names": list(stream.class_names),
         "classes_per_task": list(stream.classes_per_task),
-        "shape": list(extractor.feature_shape),
         "identity": extractor.identity,
-        "splits": splits,
     }
     write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")
 

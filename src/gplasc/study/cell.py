@@ -82,7 +82,7 @@ class Outcome:
             return f"{self.cell.text}: another process is computing it; waiting for its result"
         if self.record is None:
             return f"{self.cell.text}: interrupted" if self.seconds else ""
-        class_il, task_il = (self.record["metrics"][s]["final_accuracy"] for s in ("class_il", "task_il"))
+        class_il, task_il = (self.record.metric(scenario=s) for s in ("class_il", "task_il"))
         return f"{self.cell.text}: class-IL {class_il:.2f}, task-IL {task_il:.2f} ({duration(self.seconds)})"
 
 

@@ -270,7 +270,7 @@ class _Driver:
         run_id, record = outcome.cell.run_id, outcome.record
         running = self._running.pop(run_id)
         if record is not None and not (outcome.state == "already" and self._known(run_id)):
-            rows = record["matrix"]["class_il"]
+            rows = record.matrix["class_il"]
             running.report([fmean(value for value in row if value is not None) for row in rows])
         if outcome.state == "interrupted" and running.pruned:
             checkpoints.delete_all(self._search.workspace.out / run_id)

@@ -52,7 +52,7 @@ def _charts(panel: Panel) -> list[Chart]:
 
 def _spreads(group: Group, scenario: str, *, at_the_end: bool) -> list[Spread]:
     """For each task the accuracy on it at the end, or the mean over the tasks seen after it, over the runs."""
-    matrices = [record["matrix"][scenario] for record in group.records]
+    matrices = [record.matrix[scenario] for record in group.records]
     if at_the_end:
         return [spread(finite(column)) for column in zip(*(matrix[-1] for matrix in matrices), strict=True)]
     seen = [[finite(row) for row in rows] for rows in zip(*matrices, strict=True)]
