@@ -11,7 +11,6 @@ from benchmarks.speed.clock import alternate, ratio, repeated
 from benchmarks.speed.figure import Figure
 from benchmarks.speed.resident import peak_bytes
 
-from gplasc.learning.learner import Position
 from gplasc.learning.pool import order_batches
 from gplasc.memory import Buffer
 from gplasc.memory.reservoir import offer
@@ -115,7 +114,7 @@ def _copies(quick: bool) -> Figure:
 
     def begin() -> None:
         for task in tasks:
-            learner.position = Position(task=task.index)
+            learner.position.task = task.index
             learner.enter(task)
             for _ in range(2):
                 order_batches(learner.ctx.pool, learner.method.pool, 64, learner.ctx.random["order"])

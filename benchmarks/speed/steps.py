@@ -17,7 +17,6 @@ from torch import Tensor
 
 from gplasc.learning import Batch, Callback, Learner, Part
 from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
-from gplasc.learning.learner import Position
 from gplasc.runs.build import build_learner
 from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
@@ -197,7 +196,7 @@ def learner_in_second_task(
     learner.ctx.predictor = learner.method.predictor(learner.ctx)
     learner.method.end_task(learner.ctx)
     learner.keep_previous()
-    learner.position = Position(task=1)
+    learner.position.task = 1
     learner.enter(stream[1])
     learner.ctx.modules.train()
     return learner

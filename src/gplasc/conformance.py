@@ -1,4 +1,4 @@
-"""What every method must hold to, with and without plug-ins; behind ``gplasc check`` and the test of all methods.
+"""Conformance checks of methods, with and without plug-ins; behind ``gplasc check`` and the test of all methods.
 
 Each check learns a small synthetic stream, a second or less, and says in one sentence what is wrong if it fails.
 """
@@ -10,6 +10,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -84,7 +85,7 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
     else:
         pairs = [(name, ()), *((name, (plugin,)) for plugin in plugins)]
     columns = {"+".join(section_names(method, added)): check_method(method, added) for method, added in pairs}
-    rows = [[found[0].check, *(_cell(one) for one in found)] for found in zip(*columns.values(), strict=True)]
+    rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
 
@@ -165,19 +166,24 @@ class _Subject:
         request = RunRequest(stream, self.method, self.plugins, buffer, scale="smoke", settings=given)
         return request.resolve()
 
-    def start(
+    def learn(
         self,
         trail: _Trail,
+        state: bytes | None = None,
         *,
         stream: str = _STREAM,
         buffer: int = _BUFFER,
         announced: bool = True,
         wrap: Callable[[Stream], Stream] = lambda stream: stream,
-    ) -> _Run:
-        """Build a learner and its stream."""
+    ) -> Learner:
+        """Learn a whole stream, or the rest of it from a state on."""
         resolved = self.settings(stream, buffer)
         opened = wrap(open_configured_stream(resolved, None))
-        return _Run(build_learner(resolved.config, opened, announced=announced, callbacks=[trail]), opened)
+        learner = build_learner(resolved.config, opened, announced=announced, callbacks=[trail])
+        if state is not None:
+            learner.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
+        learner.learn(opened)
+        return learner
 
     @cached_property
     def first(self) -> tuple[Learner, _Trail]:
@@ -187,20 +193,7 @@ class _Subject:
         stops |= {f"the end of {what} {task}" for what in ("training of task", "task") for task in (2, 3)}
         trail = _Trail(frozenset(stops))
         with _global_seed(1):
-            return self.start(trail).learn(), trail
-
-
-@dataclass
-class _Run:
-    """A learner and what it learns."""
-
-    learner: Learner
-    stream: Stream
-
-    def learn(self) -> Learner:
-        """Learn the whole stream."""
-        self.learner.learn(self.stream)
-        return self.learner
+            return self.learn(trail), trail
 
 
 def _fingerprint(learner: Learner) -> dict[str, Any]:
@@ -224,18 +217,12 @@ def _compare(one: Learner, other: Learner, when: str) -> None:
         raise _Failure(f"{' and '.join(different)} differ {when}")
 
 
-class _global_seed:  # noqa: N801 - used as a function
+@contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
     """Another state of torch's global generator, which a method must not draw from."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def __enter__(self) -> None:
-        self._before = torch.random.get_rng_state()
-        torch.manual_seed(self.seed)
-
-    def __exit__(self, *exception: object) -> None:
-        torch.random.set_rng_state(self._before)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 # ---- the checks --------------------------------------------------------------------------------------------------
@@ -250,16 +237,15 @@ def _learns(subject: _Subject) -> str:
 def _reproducible(subject: _Subject) -> None:
     learner, _ = subject.first
     with _global_seed(2):
-        again = subject.start(_Trail()).learn()
+        again = subject.learn(_Trail())
     _compare(learner, again, "in a second run with the same seed: draw from ctx.random only")
 
 
 def _resumes(subject: _Subject) -> str:
     learner, trail = subject.first
     for name, content in trail.states.items():
-        resumed = subject.start(_Trail())
-        resumed.learner.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
-        _compare(learner, resumed.learn(), f"after a restart at {name}: return all you keep from state_dict")
+        resumed = subject.learn(_Trail(), content)
+        _compare(learner, resumed, f"after a restart at {name}: return all you keep from state_dict")
     return f"at {len(trail.states)} places"
 
 
@@ -267,7 +253,7 @@ def _budget(subject: _Subject) -> None:
     for buffer in (_BUFFER, 1, 0):
         trail = subject.first[1] if buffer == _BUFFER else _Trail()
         if buffer != _BUFFER:
-            subject.start(trail, buffer=buffer).learn()
+            subject.learn(trail, buffer=buffer)
         if trail.largest > buffer:
             raise _Failure(f"the memory held {trail.largest} rows, and {buffer} are allowed")
 
@@ -277,30 +263,24 @@ def _past(subject: _Subject) -> str:
     if learner.method.pool == "everything":
         return "exempt: the method declares that it sees all tasks"
     trail = _Forgetful()
-    run = subject.start(trail, wrap=_ForgetfulStream.of)
-    assert isinstance(run.stream, _ForgetfulStream)
-    trail.stream = run.stream
-    blind = run.learn()
-    _compare(
-        learner, blind, "when the training images of past tasks are wiped out: keep samples in ctx.memory"
-    )
+    blind = subject.learn(trail, wrap=trail.watch)
+    when = "when the training images of past tasks are wiped out: keep samples in ctx.memory"
+    _compare(learner, blind, when)
     return ""
 
 
 def _single_samples(subject: _Subject) -> None:
     for buffer in (1, _BUFFER):
-        subject.start(_Trail(), stream=_LONE, buffer=buffer).learn()
+        subject.learn(_Trail(), stream=_LONE, buffer=buffer)
 
 
 def _unannounced(subject: _Subject) -> str:
-    """Tasks and classes that nobody announced are learned, and such a run resumes, too."""
-    stops = frozenset({"step 10", "the end of task 2"})
-    trail = _Trail(stops)
-    learner = subject.start(trail, announced=False).learn()
+    """Tasks and classes that were not announced are learned, and such a run resumes, too."""
+    trail = _Trail(frozenset({"step 10", "the end of task 2"}))
+    learner = subject.learn(trail, announced=False)
     for name, content in trail.states.items():
-        resumed = subject.start(_Trail(), announced=False)
-        resumed.learner.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
-        _compare(learner, resumed.learn(), f"after a restart at {name} with classes that were not announced")
+        resumed = subject.learn(_Trail(), content, announced=False)
+        _compare(learner, resumed, f"after a restart at {name} with classes that were not announced")
     return f"heads for {learner.ctx.num_classes} classes"
 
 
@@ -335,20 +315,13 @@ class _ForgetfulStream(Stream):
 
     completed: int = 0
 
-    @classmethod
-    def of(cls, stream: Stream) -> _ForgetfulStream:
-        """Return a stream of the same tasks that will forget."""
-        copy = cls.__new__(cls)
-        copy.__setstate__(stream.__getstate__())
-        return copy
-
     def __getitem__(self, index: Any) -> Any:
         """Return a task, or a stream of some tasks."""
-        found = super().__getitem__(index)
-        if not isinstance(found, Task) or found.index >= self.completed:
-            return found
-        black = Samples(torch.zeros_like(found.train.x), found.train.y)
-        return dataclasses.replace(found, train=black)
+        task = super().__getitem__(index)
+        if not isinstance(task, Task) or task.index >= self.completed:
+            return task
+        black = Samples(torch.zeros_like(task.train.x), task.train.y)
+        return dataclasses.replace(task, train=black)
 
 
 class _Forgetful(_Trail):
@@ -356,15 +329,21 @@ class _Forgetful(_Trail):
 
     stream: _ForgetfulStream
 
+    def watch(self, stream: Stream) -> Stream:
+        """Return a stream of the same tasks that will forget."""
+        self.stream = _ForgetfulStream.__new__(_ForgetfulStream)
+        self.stream.__setstate__(stream.__getstate__())
+        return self.stream
+
     def on_task_end(self, learner: Learner) -> None:
         stream = self.stream
-        learner.ctx.task.train.x.zero_()  # whoever has kept a reference sees black, too
+        learner.ctx.task.train.x.zero_()  # a reference that was kept sees black, too
         stream.completed = learner.position.task
         for component in learner.components:
             for place in (component.state_dict(), vars(component)):
                 for name, value in _tensors(place, type(component).__name__):
                     if value.dim() == 4 and value.shape[1:] == stream.image_shape and len(value):
-                        raise _Failure(f"{name} holds {len(value)} images beside the memory after a task")
+                        raise _Failure(f"{name} holds {len(value)} images outside the memory after a task")
 
 
 def _tensors(place: object, name: str) -> Iterator[tuple[str, Tensor]]:

@@ -17,10 +17,8 @@ from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
 
 class ByHand(ReplayMethod):
     Settings = ReplaySettings
+    minibatches = ("memory",)
     AS_TERM = False
-
-    def parts(self, batch, ctx):
-        return {"batch": ctx.part(batch), **self.replay(ctx, "memory")}
 
     def loss(self, parts, ctx):
         terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}

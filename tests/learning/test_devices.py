@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 
 from gplasc._io.transfer import transfer
 from gplasc.learning.checkpoints import digest
-from gplasc.learning.devices import Hardware, fits
-from gplasc.learning.pool import Pool
+from gplasc.learning.devices import Hardware
+from gplasc.learning.pool import Pool, _fits
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
 
@@ -101,9 +101,9 @@ def test_a_tensor_goes_to_a_gpu_from_pinned_memory_without_waiting():
 
 def test_images_are_kept_on_a_gpu_with_room_for_them(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4000, 8000))
-    assert fits(1000, torch.device("cuda"))
-    assert not fits(1001, torch.device("cuda"))
-    assert not fits(1, torch.device("cpu"))
+    assert _fits(1000, torch.device("cuda"))
+    assert not _fits(1001, torch.device("cuda"))
+    assert not _fits(1, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("method", ["co2l", "joint", "er"])
@@ -117,7 +117,7 @@ def test_images_kept_on_the_device_give_the_same_run(method, tiny, monkeypatch):
         return learner
 
     moved = learned()
-    monkeypatch.setattr("gplasc.learning.pool.fits", lambda num_bytes, device: True)
+    monkeypatch.setattr("gplasc.learning.pool._fits", lambda num_bytes, device: True)
     taken = []
     real = Pool.take
     monkeypatch.setattr(Pool, "take", lambda self, index: taken.append(real(self, index)) or taken[-1])
@@ -179,7 +179,7 @@ def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: x)
     monkeypatch.setattr("gplasc._io.transfer._PINNED", {"meta"})
-    monkeypatch.setattr("gplasc.learning.pool.fits", lambda num_bytes, device: kept)
+    monkeypatch.setattr("gplasc.learning.pool._fits", lambda num_bytes, device: kept)
     learner = build_learner(resolved.config, stream, device="meta")
     learner.ctx.memory.load_state_dict(known.ctx.memory.state_dict())
     learner.ctx.classes_per_task, learner.position.task = [2], 1

@@ -15,7 +15,7 @@ import torch
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes, joined
-from gplasc.learning.launch import _PATIENCE, environment, open_store
+from gplasc.learning.launch import _PATIENCE, _environment, _open_store
 from gplasc.runs.build import build_learner
 from gplasc.streams import open_stream
 from gplasc.streams.augment import StoredViews
@@ -30,10 +30,10 @@ def computed(tmp_path_factory):
     """What two processes and one found, see two_processes.py."""
     results = tmp_path_factory.mktemp("two") / "results.pt"
     script = Path(__file__).with_name("two_processes.py")
-    store = open_store()
+    store = _open_store()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", str(script), str(results)], env=environment(rank, 2, store.port)
+            [sys.executable, "-W", "error", str(script), str(results)], env=_environment(rank, 2, store.port)
         )
         for rank in range(2)
     ]

@@ -6,9 +6,8 @@ import sys
 import torch
 from torch import nn
 
-from gplasc.learning.batchnorm import synchronize_batchnorm
 from gplasc.learning.checkpoints import digest
-from gplasc.learning.distributed import Processes, joined
+from gplasc.learning.distributed import Processes, joined, synchronize_batchnorm
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_configured_stream
 from gplasc.runs.spec import RunRequest

@@ -1,6 +1,6 @@
 import torch
 
-from gplasc.methods.agem import project
+from gplasc.methods.agem import _project
 from gplasc.methods.base import cross_entropy
 
 
@@ -8,7 +8,7 @@ def test_a_gradient_against_the_past_becomes_orthogonal_to_it():
     generator = torch.Generator().manual_seed(0)
     for _ in range(20):
         g, reference = torch.randn(50, generator=generator), torch.randn(50, generator=generator)
-        projected = project(g, reference)
+        projected = _project(g, reference)
         if torch.dot(g, reference) >= 0:
             assert torch.equal(projected, g)
             continue
@@ -20,7 +20,7 @@ def test_a_gradient_against_the_past_becomes_orthogonal_to_it():
 
 def test_a_reference_of_length_zero_changes_nothing():
     g = torch.randn(5, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(project(g, torch.zeros(5)), g)
+    assert torch.equal(_project(g, torch.zeros(5)), g)
 
 
 def test_the_step_does_not_go_against_the_memory(learned, next_batch, monkeypatch):
@@ -29,9 +29,9 @@ def test_the_step_does_not_go_against_the_memory(learned, next_batch, monkeypatc
 
     def watch(gradient, reference):
         seen.append((gradient.clone(), reference))
-        return project(gradient, reference)
+        return _project(gradient, reference)
 
-    monkeypatch.setattr("gplasc.methods.agem.project", watch)
+    monkeypatch.setattr("gplasc.methods.agem._project", watch)
     for _ in range(6):
         learner.step(next_batch(learner))
         _, reference = seen[-1]

@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 
 from gplasc.memory.herding import herding_order
-from gplasc.methods.icarl import NearestMean
+from gplasc.methods.icarl import _NearestMean
 from gplasc.streams import Samples
 
 
@@ -56,7 +56,7 @@ def test_means_are_of_exemplars_and_their_mirror_images(learned, flip):
 
 
 def test_the_nearest_mean_wins():
-    nearest = NearestMean(3, 4)
+    nearest = _NearestMean(3, 4)
     generator = torch.Generator().manual_seed(0)
     nearest.means.copy_(F.normalize(torch.randn(3, 4, generator=generator), dim=1))
     features = torch.randn(20, 4, generator=generator)
@@ -65,7 +65,7 @@ def test_the_nearest_mean_wins():
 
 
 def test_a_class_without_exemplars_comes_last():
-    nearest = NearestMean(3, 2)
+    nearest = _NearestMean(3, 2)
     nearest.means[0] = torch.tensor([-1.0, 0.0])
     nearest.means[2] = torch.tensor([0.0, 1.0])
     assert nearest(torch.tensor([[1.0, 0.0]])).tolist() == [[-1.0, -1.0, 0.0]]

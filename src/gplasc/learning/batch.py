@@ -62,6 +62,12 @@ class Batch:
     resident: Tensor | None = field(default=None, repr=False)
     """The images on the device, if the pool is kept there."""
 
+    @classmethod
+    def of(cls, rows: Mapping[str, Tensor], memory_rows: Tensor | None = None) -> Batch:
+        """Return rows of a memory, with columns ``x``, ``y`` and further ones, as a batch."""
+        columns = {name: value for name, value in rows.items() if name not in ("x", "y")}
+        return cls(rows["x"], rows["y"], columns, memory_rows)
+
     def __len__(self) -> int:
         return len(self.y)
 

@@ -45,7 +45,7 @@ class Context:
         classes_per_task: The number of classes of each task seen so far, the current task included.
         region: The number of earlier tasks that brought new classes; None if this one brings no new class.
         first_anchor: The lowest label that the task teaches: its first new class, or 0 if it has known classes alone.
-        expected_tasks: How many tasks were announced; None if nobody knows.
+        expected_tasks: How many tasks were announced; None if it is not known.
         num_classes: For how many classes the heads have outputs: those announced, or those seen if they are more.
         epoch: The epoch of the current task, from 0.
         epochs: How many epochs the current task has.
@@ -141,8 +141,7 @@ class Context:
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         """Draw a minibatch from the memory, with its further columns; fewer rows if there are not as many."""
         index = self.memory.sample(count, generator)
-        rows = self.memory.rows(index)
-        return Batch(rows.pop("x"), rows.pop("y"), rows, index)
+        return Batch.of(self.memory.rows(index), index)
 
     def forward(self, part: Part, network: Network | None = None) -> Outputs:
         """Return the outputs of a network, by default the present one, for all rows of a part.

@@ -31,11 +31,32 @@ class Component(Generic[SettingsType]):
     def __init__(self, settings: SettingsType) -> None:
         self.settings = settings
 
+    @classmethod
+    def check_hooks(cls) -> None:
+        """Check that the hooks of a user's class can be called as the contract says.
+
+        Raises:
+            UserError: If one has other arguments, for instance those of an older version.
+        """
+        contract = Method if issubclass(cls, Method) else Plugin
+        for name in ("parts", "loss", "adjust_gradients", "after_step"):
+            if not hasattr(contract, name):
+                continue
+            wanted = list(inspect.signature(getattr(contract, name)).parameters)
+            given = inspect.signature(getattr(cls, name))
+            try:
+                given.bind(*wanted)
+            except TypeError:
+                raise UserError(
+                    f"{cls.__name__}.{name} has the arguments ({', '.join(given.parameters)}); write "
+                    f"`def {name}({', '.join(wanted)})`: parts are named, and a part has its outputs as part.out"
+                ) from None
+
     def modules(self, ctx: Context, network: Network) -> dict[str, nn.Module]:
         """Return further trainable modules by name; called once, before the first task.
 
-        Draw initial weights from a generator of your own, such as ``ctx.random["weights.NAME"]``: then nobody else's
-        weights depend on whether this component is there.
+        Draw initial weights from a generator of your own, such as ``ctx.random["weights.NAME"]``: then the weights of
+        other components do not depend on whether this one is there.
         """
         return {}
 
@@ -142,25 +163,3 @@ class Plugin(Component[SettingsType]):
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the geometry of the current task should be compared with, as arguments of `diagnose`."""
         return {}
-
-
-def check_signatures(component: type[Component[Any]]) -> None:
-    """Check that the hooks of a user's class can be called as the contract says.
-
-    Raises:
-        UserError: If one has other arguments, for instance those of an older version.
-    """
-    base = Method if issubclass(component, Method) else Plugin
-    for name in ("parts", "loss", "adjust_gradients", "after_step"):
-        hook, contract = getattr(component, name, None), getattr(base, name, None)
-        if hook is None or contract is None:
-            continue
-        wanted = list(inspect.signature(contract).parameters)
-        given = inspect.signature(hook)
-        try:
-            given.bind(*wanted)
-        except TypeError:
-            raise UserError(
-                f"{component.__name__}.{name} has the arguments ({', '.join(given.parameters)}); write "
-                f"`def {name}({', '.join(wanted)})`: parts are named, and a part has its outputs as part.out"
-            ) from None

@@ -61,11 +61,6 @@ class Hardware:
         return modules
 
 
-def fits(num_bytes: int, device: torch.device) -> bool:
-    """Return whether to keep so many bytes of images on the device: up to a quarter of the free memory of a GPU."""
-    return device.type == "cuda" and num_bytes <= torch.cuda.mem_get_info(device)[0] // 4
-
-
 def check_device(device: str | None) -> str:
     """Return the device to compute on; default: the accelerator if there is one.
 

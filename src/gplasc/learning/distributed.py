@@ -27,7 +27,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 Value = TypeVar("Value")
 
 
-class ProcessLost(UserError):
+class _ProcessLost(UserError):
     """Another process of the run has ended."""
 
 
@@ -75,8 +75,8 @@ class Processes:
         missing = -(-count // self.size) - len(rows)
         padded = torch.cat([rows, rows.new_zeros(missing, rows.shape[1])])
         # Not every backend moves 16-bit numbers.
-        found: Tensor = _Gather.apply(padded.float() if rows.element_size() < 4 else padded, self)  # type: ignore[no-untyped-call]
-        return found[:count].to(rows.dtype)
+        gathered: Tensor = _Gather.apply(padded.float() if rows.element_size() < 4 else padded, self)  # type: ignore[no-untyped-call]
+        return gathered[:count].to(rows.dtype)
 
     def mean(self, vector: Tensor) -> Tensor:
         """Return the mean of a tensor over the processes; no gradients."""
@@ -109,9 +109,9 @@ class Processes:
         """
         if self.size == 1:
             return
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, digest)
-        differ = [rank for rank, other in enumerate(found) if other != found[0]]
+        digests: list[Any] = [None] * self.size
+        dist.all_gather_object(digests, digest)
+        differ = [rank for rank, other in enumerate(digests) if other != digests[0]]
         if differ:
             raise UserError(
                 f"the {what} of process {differ[0]} differs from that of process 0; devices of different kinds "
@@ -119,10 +119,68 @@ class Processes:
             )
 
 
-def sum_over_processes(x: Tensor) -> Tensor:
+def _sum_over_processes(x: Tensor) -> Tensor:
     """Return the sum of a tensor over all processes, with gradients: those of all processes' losses, added up."""
     total: Tensor = _Sum.apply(x)  # type: ignore[no-untyped-call]
     return total
+
+
+class _SyncedBatchNorm(nn.SyncBatchNorm):
+    """torch's SyncBatchNorm, which needs a GPU, with an exchange of the statistics on the CPU as well.
+
+    A process may have no rows. Parameters and buffers have the names of BatchNorm, so weights can be exchanged.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize (N, C, ...) by the statistics of all processes' rows; in evaluation mode by the running ones."""
+        if x.device.type != "cpu" or not self.training:
+            out: Tensor = super().forward(x)
+            return out
+        self._check_input_dim(x)
+        over = [0, *range(2, x.ndim)]
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        values = x if x.dtype == torch.float64 else x.float()
+        rows = values.new_full((1,), x.numel() / x.shape[1])
+        sums = _sum_over_processes(torch.cat([values.sum(over), rows]))
+        count = sums[-1].detach()
+        if count <= 1:
+            raise ValueError(f"expected more than 1 value per channel in training mode, got {tuple(x.shape)}")
+        mean = sums[:-1] / count
+        centered = values - mean.view(shape)
+        squares = _sum_over_processes(centered.square().sum(over))
+        variance = squares / count
+        self._update(mean.detach(), variance.detach() * count / (count - 1))
+        out = centered * (variance + self.eps).rsqrt().view(shape)
+        if self.affine:
+            out = out * self.weight.view(shape) + self.bias.view(shape)
+        return out.to(x.dtype)
+
+    @torch.no_grad()
+    def _update(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics toward those of the batch, as torch's BatchNorm does."""
+        if not self.track_running_stats:
+            return
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        weight = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, weight)
+        self.running_var.lerp_(variance, weight)
+
+
+def synchronize_batchnorm(module: nn.Module) -> None:
+    """Replace every BatchNorm layer below a module, in place, by one that sees the rows of all processes."""
+    for name, layer in module.named_children():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            synced = _SyncedBatchNorm(
+                layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats
+            )
+            synced.load_state_dict(layer.state_dict())
+            synced.train(layer.training)
+            setattr(module, name, synced)
+        else:
+            synchronize_batchnorm(layer)
 
 
 class _Sum(torch.autograd.Function):
@@ -141,9 +199,9 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, processes: Processes) -> Tensor:
         ctx.own = slice(processes.rank * len(rows), (processes.rank + 1) * len(rows))
-        found = [torch.empty_like(rows) for _ in range(processes.size)]
-        dist.all_gather(found, rows.contiguous())
-        return torch.cat(found)
+        shares = [torch.empty_like(rows) for _ in range(processes.size)]
+        dist.all_gather(shares, rows.contiguous())
+        return torch.cat(shares)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
@@ -166,7 +224,7 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
         The processes, and the device of this one.
 
     Raises:
-        ProcessLost: If another process ends before this one.
+        UserError: If another process ends before this one.
     """
     if not launched():
         yield Processes(), device
@@ -185,12 +243,12 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
     processes = Processes(dist.get_rank(), dist.get_world_size())
     try:
         yield processes, device
-        # Nobody leaves before all are done: gloo aborts a process whose peer closes the connection too early.
+        # No process leaves before all are done: gloo aborts a process whose peer closes the connection too early.
         dist.all_reduce(torch.zeros(1))
     except RuntimeError as error:
         if not _connection_lost(error):
             raise
-        raise ProcessLost(
+        raise _ProcessLost(
             f"process {processes.rank} {LOST} of the {processes.size} processes of this run; the last checkpoint is "
             "kept: run the same command again, on one process or on several, to continue"
         ) from error

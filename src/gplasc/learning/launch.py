@@ -31,12 +31,12 @@ def launch(words: Sequence[str], count: int) -> int:
     Raises:
         UserError: If a process was killed, or failed before process 0 did.
     """
-    store = open_store()
+    store = _open_store()
     errors = [tempfile.TemporaryFile() for _ in range(1, count)]  # noqa: SIM115
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "gplasc", *words],
-            env=environment(rank, count, store.port),
+            env=_environment(rank, count, store.port),
             stdout=None if rank == 0 else subprocess.DEVNULL,
             stderr=None if rank == 0 else errors[rank - 1],
         )
@@ -99,12 +99,12 @@ def _reason(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
     return f"code {code} ({lines[-1] if lines else 'no message'})"
 
 
-def open_store() -> TCPStore:
+def _open_store() -> TCPStore:
     """Return the store in which the processes find each other; it chooses a free port by itself."""
     return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
 
-def environment(rank: int, count: int, port: int) -> dict[str, str]:
+def _environment(rank: int, count: int, port: int) -> dict[str, str]:
     """Return the environment that torchrun would give a process; the cores are divided among the processes.
 
     Args:

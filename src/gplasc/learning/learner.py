@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from gplasc.errors import UserError
 from gplasc.learning.batch import Batch, Expected, Part
-from gplasc.learning.batchnorm import synchronize_batchnorm
 from gplasc.learning.callbacks.base import Callback
 from gplasc.learning.checkpoints import digest
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.devices import Hardware
+from gplasc.learning.distributed import synchronize_batchnorm
 from gplasc.learning.evaluator import Evaluator
-from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_rate
+from gplasc.learning.optimizer import SGD, new_optimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
 from gplasc.models import Network, steady_statistics
@@ -32,7 +32,7 @@ _LOG_EVERY = 20  # steps between two looks at the terms, each of which synchroni
 
 
 @dataclass
-class Position:
+class _Position:
     """Where a run stands: completed tasks, completed epochs and steps inside the task under way."""
 
     task: int = 0
@@ -84,7 +84,7 @@ class Learner:
         # Features that a frozen encoder has computed are trained on at the full rate.
         self._encoder_lr = 1.0 if expected.images.features else settings.model.encoder_lr
         self.optimizer = self._new_optimizer()
-        self.position = Position()
+        self.position = _Position()
         self.evaluator = Evaluator(settings)
         self.timings: list[dict[str, float]] = []
         """For each task, the seconds of each phase."""
@@ -108,7 +108,7 @@ class Learner:
     # ---- the loop ----------------------------------------------------------------------------------------------
 
     def learn(self, stream: Sequence[Task]) -> None:
-        """Learn every task of the stream that is not yet learned, from wherever the position stands."""
+        """Learn every task of the stream that is not yet learned, from wherever the position is."""
         while self.position.task < len(stream):
             index = self.position.task
             self.learn_task(stream[index], past=stream[:index])
@@ -130,7 +130,7 @@ class Learner:
         for callback in self.callbacks:
             callback.on_task_trained(self)
         self._finish(task, past, evaluate=evaluate)
-        self.position = Position(task=task.index + 1, total_steps=self.position.total_steps)
+        self.position = _Position(task=task.index + 1, total_steps=self.position.total_steps)
         self._check_processes()
         for callback in self.callbacks:
             callback.on_task_end(self)
@@ -166,7 +166,7 @@ class Learner:
                 with self._timed("train"):
                     batch = ctx.pool.take(position.order[position.step])
                     part = position.step / len(position.order)
-                    lr = set_learning_rate(self.optimizer, self.config.train, ctx.epoch, ctx.epochs, part)
+                    lr = self.optimizer.set_learning_rate(self.config.train, ctx.epoch, ctx.epochs, part)
                     terms = self.step(batch)
                 position.step += 1
                 position.total_steps += 1
@@ -185,10 +185,10 @@ class Learner:
         with steady_statistics(ctx.network) if any(added) else nullcontext():
             for plugin, more in zip(self.plugins, added, strict=True):
                 self._forward(plugin, more)
-        found: list[tuple[Component[Any], Any]] = [(method, method.loss(parts, ctx))]
+        returned: list[tuple[Component[Any], Any]] = [(method, method.loss(parts, ctx))]
         for plugin, more in zip(self.plugins, added, strict=True):
-            found.append((plugin, plugin.loss(parts, more, ctx)))
-        terms = _merged(found)
+            returned.append((plugin, plugin.loss(parts, more, ctx)))
+        terms = _merged(returned)
         self.optimizer.zero_grad(set_to_none=True)
         scaler, processes = self.hardware.scaler, self.hardware.processes
         scaler.scale(torch.stack(list(terms.values())).sum()).backward()
@@ -271,9 +271,9 @@ class Learner:
         for component in self.components:
             component.grow(ctx, num_classes)
         old, self.optimizer = self.optimizer, self._new_optimizer()
-        load_grown(self.optimizer, old)
+        self.optimizer.load_grown(old)
 
-    def _new_optimizer(self) -> torch.optim.SGD:
+    def _new_optimizer(self) -> SGD:
         rates = {n: r for component in self.components for n, r in component.learning_rates().items()}
         return new_optimizer(self.ctx.modules, self.config.train, rates, encoder_lr=self._encoder_lr)
 
@@ -323,7 +323,7 @@ class Learner:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state_dict` was taken."""
-        self.position = Position(**state["position"])
+        self.position = _Position(**state["position"])
         self.ctx.load_state_dict(state, grow=self._grow, new_predictor=self.new_predictor)
         self.optimizer = self._new_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
@@ -338,11 +338,11 @@ class Learner:
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
 
 
-def _merged(found: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:
+def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:
     """Return the terms of all components; a name that two of them return is an error."""
     terms: dict[str, Tensor] = {}
     owners: dict[str, str] = {}
-    for component, own in found:
+    for component, own in returned:
         owner = type(component).__name__
         if not isinstance(own, Mapping):
             raise _unnamed(component, "loss", own, '{"ce": term}')

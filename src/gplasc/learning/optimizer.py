@@ -37,6 +37,25 @@ class SGD(torch.optim.SGD):
     step = torch.no_grad()(inspect.unwrap(torch.optim.SGD.step))
     zero_grad = inspect.unwrap(Optimizer.zero_grad)
 
+    def set_learning_rate(self, train: Train, epoch: int, epochs: int, part: float) -> float:
+        """Set the learning rate of every group, see `learning_rate`, and return that of the network."""
+        for group in self.param_groups:
+            start = group["warmup_from"]
+            group["lr"] = learning_rate(train, group["base_lr"], epoch, epochs, part, warmup_from=start)
+        return float(self.param_groups[0]["lr"])
+
+    def load_grown(self, old: SGD) -> None:
+        """Take over the momentum of an optimizer whose parameters had fewer rows; new rows start without momentum."""
+        state = old.state_dict()
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        for number, entry in state["state"].items():
+            momentum = entry.get("momentum_buffer")
+            if momentum is not None and momentum.shape != parameters[number].shape:
+                padded = torch.zeros_like(parameters[number])
+                padded[: len(momentum)] = momentum
+                entry["momentum_buffer"] = padded
+        self.load_state_dict(state)
+
 
 @dataclass(frozen=True)
 class ModuleRate:
@@ -54,7 +73,7 @@ def new_optimizer(
     learning_rates: Mapping[str, ModuleRate],
     *,
     encoder_lr: float = 1.0,
-) -> torch.optim.SGD:
+) -> SGD:
     """Return SGD over all modules.
 
     Args:
@@ -77,27 +96,3 @@ def new_optimizer(
         params = list(network.encoder.parameters())
         groups.append({"params": params, "base_lr": train.lr * encoder_lr, "warmup_from": None})
     return SGD(groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True)
-
-
-def set_learning_rate(
-    optimizer: torch.optim.SGD, train: Train, epoch: int, epochs: int, part: float
-) -> float:
-    """Set the learning rate of every group, see `learning_rate`, and return that of the network."""
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate(
-            train, group["base_lr"], epoch, epochs, part, warmup_from=group["warmup_from"]
-        )
-    return float(optimizer.param_groups[0]["lr"])
-
-
-def load_grown(optimizer: torch.optim.SGD, old: torch.optim.SGD) -> None:
-    """Take over the momentum of an optimizer whose parameters had fewer rows; new rows start without momentum."""
-    state = old.state_dict()
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    for number, entry in state["state"].items():
-        momentum = entry.get("momentum_buffer")
-        if momentum is not None and momentum.shape != parameters[number].shape:
-            padded = torch.zeros_like(parameters[number])
-            padded[: len(momentum)] = momentum
-            entry["momentum_buffer"] = padded
-    optimizer.load_state_dict(state)

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gplasc._io.transfer import transfer
 from gplasc.learning.batch import Batch, PoolKind
-from gplasc.learning.devices import fits
 from gplasc.memory import Buffer
 from gplasc.streams import Samples
 
@@ -51,7 +50,7 @@ class Pool:
     def keep_on(self, device: torch.device) -> None:
         """Keep a copy of all images on the device, if it is a GPU with room for them."""
         images = [source.x for source in self._sources]
-        if fits(sum(x.numel() * x.element_size() for x in images), device):
+        if _fits(sum(x.numel() * x.element_size() for x in images), device):
             self._resident = torch.cat([x.to(device) for x in images])
 
 
@@ -70,3 +69,8 @@ def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Genera
         sides = [side[number] for side in (current, memory) if number < len(side)]
         batches.append(torch.cat(sides))
     return batches
+
+
+def _fits(num_bytes: int, device: torch.device) -> bool:
+    """Return whether to keep so many bytes of images on the device: up to a quarter of the free memory of a GPU."""
+    return device.type == "cuda" and num_bytes <= torch.cuda.mem_get_info(device)[0] // 4

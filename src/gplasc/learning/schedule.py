@@ -9,11 +9,6 @@ from gplasc.learning.batch import PoolKind
 from gplasc.settings.types import Config, Train
 
 
-def cosine(lr: float, floor: float, progress: float) -> float:
-    """Anneal from lr at progress 0 to floor at progress 1."""
-    return floor + (lr - floor) * (1.0 + math.cos(math.pi * progress)) / 2.0
-
-
 def epochs_of(train: Train, task: int) -> int:
     """Return the epochs of a task, counted from 0."""
     return (train.first_epochs or train.epochs) if task == 0 else train.epochs
@@ -55,7 +50,7 @@ def _scheduled(train: Train, lr: float, epoch: int, epochs: int) -> float:
     if train.schedule == "multistep":
         return lr * train.lr_decay ** sum(epoch > milestone for milestone in train.milestones)
     floor = lr * train.lr_decay**3 if train.schedule == "cosine" else lr
-    return cosine(lr, floor, epoch / epochs)
+    return floor + (lr - floor) * (1.0 + math.cos(math.pi * (epoch / epochs))) / 2.0
 
 
 def pool_sizes(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int]:
@@ -66,11 +61,11 @@ def pool_sizes(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int
         pool: What the method draws batches from.
         sizes: The number of training samples of each task.
     """
-    found = []
+    pools = []
     for task, size in enumerate(sizes):
         past = sum(sizes[:task])
-        found.append(size + {"everything": past, "current": 0}.get(pool, min(config.buffer, past)))
-    return found
+        pools.append(size + {"everything": past, "current": 0}.get(pool, min(config.buffer, past)))
+    return pools
 
 
 def steps_per_task(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gplasc.learning import Method
-from gplasc.learning.contract import check_signatures
 from gplasc.settings.components import find_component
 
 
 def find_method(name: str) -> type[Method[Any]]:
     """Return a method's class by its name, or from a user's own file (``./mine.py``)."""
-    found = find_component(name, "methods", Method)
-    check_signatures(found)
-    return found
+    component = find_component(name, "methods", Method)
+    component.check_hooks()
+    return component

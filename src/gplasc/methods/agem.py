@@ -12,16 +12,16 @@ from gplasc.methods.base import ClassifierMethod, cross_entropy
 from gplasc.settings.types import Settings
 
 
-class AGEMSettings(Settings):
+class _Settings(Settings):
     """Settings of A-GEM."""
 
     memory_batch: int = Field(32, gt=0, description="rows of the memory whose gradient is the reference")
 
 
-class AGEM(ClassifierMethod[AGEMSettings]):
+class AGEM(ClassifierMethod[_Settings]):
     """The memory is not trained on; it only says which directions are forbidden."""
 
-    Settings = AGEMSettings
+    Settings = _Settings
     DEVIATIONS = (
         "each of t tasks keeps a t-th of the memory, drawn at random; later versions of the code of the published "
         "numbers keep one training batch a task, whatever the size of the memory",
@@ -29,17 +29,13 @@ class AGEM(ClassifierMethod[AGEMSettings]):
         "the memory too, as in that code",
     )
 
-    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
-        """Return the cross-entropy of the batch."""
-        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
-
     def adjust_gradients(self, parts: dict[str, Part], ctx: Context) -> None:
         """Take away what goes against the gradient of a minibatch of the memory."""
         if not len(ctx.memory):
             return
         part = ctx.part(ctx.draw(self.settings.memory_batch, ctx.random["replay"]))
         reference = ctx.gradient(cross_entropy(ctx.forward(part).logits, part.y))
-        ctx.set_gradient(project(ctx.flat_gradient(), reference))
+        ctx.set_gradient(_project(ctx.flat_gradient(), reference))
 
     def end_task(self, ctx: Context) -> None:
         """Shrink the earlier tasks to their share and draw that of the new one at random."""
@@ -50,7 +46,7 @@ class AGEM(ClassifierMethod[AGEMSettings]):
         ctx.memory.exchange(dropped, {"x": new.x, "y": new.y})
 
 
-def project(gradient: Tensor, reference: Tensor) -> Tensor:
+def _project(gradient: Tensor, reference: Tensor) -> Tensor:
     """Return the gradient nearest to ``gradient`` that does not go against ``reference``, (P,) each.
 
     If ``<g, r> < 0`` this is ``g - <g, r> / <r, r> r``, orthogonal to r; otherwise g itself. Decided without waiting

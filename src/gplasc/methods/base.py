@@ -74,7 +74,11 @@ class ClassifierMethod(Method[SettingsType]):
         """Return the classifier, restricted to the classes seen."""
         classifier = ctx.network.classifier
         assert classifier is not None
-        return SeenClasses(classifier, len(ctx.seen))
+        return _SeenClasses(classifier, len(ctx.seen))
+
+    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
+        """Return the mean cross-entropy of the batch over all classes."""
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 
 
 class ReplaySettings(Settings):
@@ -87,9 +91,11 @@ ReplayType = TypeVar("ReplayType", bound=ReplaySettings)
 
 
 class ReplayMethod(ClassifierMethod[ReplayType]):
-    """The memory is a reservoir of the samples seen, and minibatches of it stand beside those of the task."""
+    """The memory is a reservoir of the samples seen, and minibatches of it are forwarded with those of the task."""
 
     forwards_memory = True
+    minibatches: ClassVar[tuple[str, ...]] = ()
+    """Names of the parts that are minibatches of the memory; without any, one minibatch is added to the batch."""
 
     def grow(self, ctx: Context, num_classes: int) -> None:
         """Mark the logits of new classes as absent in what is remembered."""
@@ -101,15 +107,14 @@ class ReplayMethod(ClassifierMethod[ReplayType]):
             return None
         return ctx.draw(self.settings.memory_batch, ctx.random["replay"])
 
-    def replay(self, ctx: Context, *names: str) -> dict[str, Part]:
-        """Return a part for each name, each with a minibatch of its own; no part while the memory is empty."""
-        drawn = ((name, self.draw(ctx)) for name in names)
-        return {name: ctx.part(batch) for name, batch in drawn if batch is not None}
-
-    def together(self, batch: Batch, ctx: Context) -> Part:
-        """Return the batch with a minibatch of the memory behind it, as one part."""
-        drawn = self.draw(ctx)
-        return ctx.part(batch if drawn is None else batch + drawn)
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
+        """Return the batch and its minibatches, each a forward pass of its own; or all as one part."""
+        if self.minibatches:
+            parts = super().parts(batch, ctx)
+            drawn = ((name, self.draw(ctx)) for name in self.minibatches)
+            return parts | {name: ctx.part(rows) for name, rows in drawn if rows is not None}
+        rows = self.draw(ctx)
+        return super().parts(batch if rows is None else batch + rows, ctx)
 
     def columns(self, parts: dict[str, Part]) -> dict[str, Tensor]:
         """Return what the memory keeps with image and label of each sample of the batch, (b, ...)."""
@@ -200,7 +205,7 @@ class LinearScores(nn.Module):
         return nn.functional.linear(features, self.weight, self.bias)
 
 
-class SeenClasses(nn.Module):
+class _SeenClasses(nn.Module):
     """The first classes of a classifier that already has outputs for those to come."""
 
     def __init__(self, classifier: nn.Module, count: int) -> None:

@@ -18,7 +18,7 @@ from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSet
 from gplasc.models import Network, ProjectionHead, Prototypes
 
 
-class CCLISSettings(ContrastiveSettings):
+class _Settings(ContrastiveSettings):
     """Settings of CCLIS."""
 
     RETIRED: ClassVar[Mapping[str, Any]] = {"teacher_mode": "eval", "official_mask_bug": False}
@@ -34,10 +34,10 @@ class CCLISSettings(ContrastiveSettings):
     )
 
 
-class CCLIS(ContrastiveMethod[CCLISSettings]):
+class CCLIS(ContrastiveMethod[_Settings]):
     """Old samples are reweighted as if the whole past were there; hard ones are remembered."""
 
-    Settings = CCLISSettings
+    Settings = _Settings
     DEVIATIONS = (
         "negatives are reweighted if both classes are past; the official code takes class // 2 for the task, so that "
         "with other than two classes a task it reweights every negative",
@@ -117,8 +117,8 @@ class CCLIS(ContrastiveMethod[CCLISSettings]):
         with torch.no_grad():
             prototypes = _prototypes(ctx.modules).weight[: len(ctx.seen)].float()
             for _ in range(self.settings.score_passes):
-                found = ctx.embed(ctx.pool, "contrastive", generator=ctx.random["memory"])
-                similarity = torch.cat([(out.projection.float() @ prototypes.T).cpu() for out in found])
+                outs = ctx.embed(ctx.pool, "contrastive", generator=ctx.random["memory"])
+                similarity = torch.cat([(out.projection.float() @ prototypes.T).cpu() for out in outs])
                 scores += importance_scores(similarity, ctx.pool.y, self.settings.temperature)
         probability = class_probabilities(scores, ctx.pool.y)
         current, remembered = probability.split([ctx.pool.num_current, ctx.pool.num_memory])

@@ -13,7 +13,7 @@ from gplasc.learning import Context, Part
 from gplasc.methods.co2l import Co2L, Co2LSettings
 
 
-class CILASettings(Co2LSettings):
+class _Settings(Co2LSettings):
     """Settings of CILA."""
 
     RETIRED: ClassVar[Mapping[str, Any]] = {**Co2LSettings.RETIRED, "average_over": "last_epoch"}
@@ -21,10 +21,10 @@ class CILASettings(Co2LSettings):
     kappa: float = Field(1.0, ge=0, description="factor of the ratio of past losses")
 
 
-class CILA(Co2L[CILASettings]):
+class CILA(Co2L[_Settings]):
     """The weight is 1 in the second task, then max(1, kappa * past distillation / past contrast)."""
 
-    Settings = CILASettings
+    Settings = _Settings
     DEVIATIONS = (
         *Co2L.DEVIATIONS,
         "kappa=1: its value is not published, and there is no public code",
@@ -33,7 +33,7 @@ class CILA(Co2L[CILASettings]):
         "a task's losses are averaged over its last epoch: over which steps is not published",
     )
 
-    def __init__(self, settings: CILASettings) -> None:
+    def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)
         self._means = torch.zeros(
             2, dtype=torch.float64

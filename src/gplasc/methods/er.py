@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from gplasc.learning import Batch, Context, Part
-from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings
 
 
 class ER(ReplayMethod[ReplaySettings]):
@@ -16,11 +13,3 @@ class ER(ReplayMethod[ReplaySettings]):
         "the reservoir is offered every sample in every epoch, as in the code of the published numbers: it may hold "
         "samples of the current task, and one sample twice",
     )
-
-    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
-        """Return batch and memory as one part."""
-        return {"batch": self.together(batch, ctx)}
-
-    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
-        """Return the mean cross-entropy of all rows."""
-        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}

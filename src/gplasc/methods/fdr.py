@@ -9,19 +9,19 @@ from torch import Tensor
 from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import function_distance
 from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings
 
 
-class FDRSettings(ReplaySettings):
+class _Settings(ReplaySettings):
     """Settings of FDR."""
 
     alpha: float = Field(1.0, ge=0, description="weight of the distance to the remembered probabilities")
 
 
-class FDR(ReplayMethod[FDRSettings]):
+class FDR(ReplayMethod[_Settings]):
     """Equal parts of the memory for all tasks, each with the outputs of the model that had just learned it."""
 
-    Settings = FDRSettings
+    Settings = _Settings
     DEVIATIONS = (
         "cross-entropy and distance are one sum and one step, as in the paper; the code of the published numbers takes "
         "two optimizer steps, first the one, then the other, and never multiplies by its alpha: alpha=1 comes closest",
@@ -29,14 +29,11 @@ class FDR(ReplayMethod[FDRSettings]):
         "counted from 0, so the second task keeps as much as the first",
         "the remembered outputs are those of plain images in evaluation mode; in that code augmented ones",
     )
-
-    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
-        """Return the batch and, as a forward pass of its own, a minibatch of the memory."""
-        return {**super().parts(batch, ctx), **self.replay(ctx, "memory")}
+    minibatches = ("memory",)
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch and the distance to the remembered probabilities."""
-        terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+        terms = super().loss(parts, ctx)
         if "memory" in parts:
             memory = parts["memory"]
             terms["fdr"] = self.settings.alpha * function_distance(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 import torch
@@ -15,13 +17,13 @@ from gplasc.losses.replay import logit_distance, weighted_cross_entropy
 from gplasc.memory import Buffer, reservoir
 from gplasc.memory.coreset import select_coreset
 from gplasc.memory.per_task import equal_shares
-from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings
 from gplasc.streams import Samples
 
 Rows = dict[str, Tensor]
 
 
-class GCRSettings(ReplaySettings):
+class _Settings(ReplaySettings):
     """Settings of GCR."""
 
     RETIRED: ClassVar[Mapping[str, Any]] = {"selection": "gradient", "weights": "fitted"}
@@ -36,14 +38,14 @@ class GCRSettings(ReplaySettings):
     )
 
 
-class GCR(ReplayMethod[GCRSettings]):
-    """Equal parts of the memory for all tasks; at a task's end a weighted few stand for all its candidates."""
+class GCR(ReplayMethod[_Settings]):
+    """Equal parts of the memory for all tasks; keeps a weighted coreset per task."""
 
-    Settings = GCRSettings
+    Settings = _Settings
     DEVIATIONS = (
         "written from the paper's mathematics: the published code does not run",
-        "candidates are held beside the memory while their task lasts, as in the paper; of past tasks the memory holds "
-        "all there is",
+        "candidates are held in addition to the memory while their task lasts, as in the paper; of past tasks the "
+        "memory holds all there is",
         "class budgets add up to the task's, so that there is no surplus; the published rule for a surplus keeps the "
         "smallest weights",
         "a coreset is chosen anew only when its task's share of the memory shrinks",
@@ -52,8 +54,9 @@ class GCR(ReplayMethod[GCRSettings]):
         "a coreset's weights add up to about the number of its candidates, as published, which themselves have weight "
         "1, so that replay favors past tasks",
     )
+    minibatches = ("logits", "labels")
 
-    def __init__(self, settings: GCRSettings) -> None:
+    def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)
         self._candidates = Buffer(settings.candidates)
 
@@ -65,10 +68,6 @@ class GCR(ReplayMethod[GCRSettings]):
         """Take the candidates back."""
         self._candidates.load_state_dict(state["candidates"])
 
-    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
-        """Return the batch and two minibatches of coreset and candidates, each a forward pass of its own."""
-        return {**super().parts(batch, ctx), **self.replay(ctx, "logits", "labels")}
-
     def draw(self, ctx: Context) -> Batch | None:
         """Draw from the coreset and, in proportion to the place they will have, from the candidates."""
         place = -(-ctx.memory.capacity // (ctx.task.index + 1))
@@ -79,15 +78,15 @@ class GCR(ReplayMethod[GCRSettings]):
         count = min(self.settings.memory_batch, total)
         share = count * current // total
         generator = ctx.random["replay"]
-        drawn = [self._candidates.rows(torch.randperm(current, generator=generator)[:share])]
+        rows = torch.randperm(current, generator=generator)[:share]
+        drawn = [Batch.of(self._candidates.rows(rows))] if current else []
         if len(ctx.memory):
-            drawn.append(ctx.memory.rows(ctx.memory.sample(count - share, generator)))
-        rows = _join([side for side in drawn if side])
-        return Batch(rows.pop("x"), rows.pop("y"), rows)
+            drawn.append(ctx.draw(count - share, generator))
+        return reduce(add, drawn)
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch, and weighted distance and cross-entropy of the memory."""
-        terms = {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+        terms = super().loss(parts, ctx)
         if "logits" in parts:
             logits, labels = parts["logits"], parts["labels"]
             dark = logit_distance(logits.out.logits, logits.columns["logits"], logits.columns["weight"])
@@ -96,7 +95,7 @@ class GCR(ReplayMethod[GCRSettings]):
         return terms
 
     def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
-        """Offer samples to the candidates; if there is more than one epoch, only those that are understood."""
+        """Offer samples to the candidates; if there is more than one epoch, only correctly classified ones."""
         part = parts["batch"]
         logits = part.out.logits.detach().float()
         rows = {"x": batch.x, "y": batch.y, "logits": logits.cpu(), "weight": torch.ones(len(batch.y))}
@@ -108,15 +107,12 @@ class GCR(ReplayMethod[GCRSettings]):
     def end_task(self, ctx: Context) -> None:
         """Shrink each earlier task's coreset to its share and choose that of the new one."""
         shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1).tolist()
-        dropped = torch.cat(
-            [self._shrink(ctx, task, share) for task, share in enumerate(shares[:-1])]
-            or [torch.zeros(0, dtype=torch.long)]
-        )
+        none = torch.zeros(0, dtype=torch.long)
+        dropped = torch.cat([none, *(self._shrink(ctx, task, n) for task, n in enumerate(shares[:-1]))])
         new = self._all_candidates(ctx, shares[-1])
         index, weights = self._select(ctx, new, shares[-1])
-        ctx.memory.exchange(
-            dropped, {name: value[index] for name, value in new.items()} | {"weight": weights}
-        )
+        rows = {name: value[index] for name, value in new.items()} | {"weight": weights}
+        ctx.memory.exchange(dropped, rows)
         self._candidates = Buffer(self.settings.candidates)
 
     def _shrink(self, ctx: Context, task: int, share: int) -> Tensor:
@@ -136,9 +132,8 @@ class GCR(ReplayMethod[GCRSettings]):
             return torch.arange(len(rows["y"])), rows["weight"]
         logits, features = _outputs(ctx, rows)
         errors = self.settings.beta * (logits.softmax(1) - F.one_hot(rows["y"], logits.shape[1]))
-        distance = (logits - rows["logits"]).nan_to_num(
-            nan=0.0
-        )  # of classes that came later nothing is remembered
+        # Of classes that came later nothing is remembered.
+        distance = (logits - rows["logits"]).nan_to_num(nan=0.0)
         errors += self.settings.alpha * 2 / logits.shape[1] * distance
         return select_coreset(
             errors,
@@ -151,7 +146,7 @@ class GCR(ReplayMethod[GCRSettings]):
         )
 
     def _all_candidates(self, ctx: Context, needed: int) -> Rows:
-        """Return the candidates and, if they are fewer than needed, random samples of the task beside them."""
+        """Return the candidates and, if they are fewer than needed, random samples of the task."""
         rows = self._candidates.rows()
         short = needed - len(self._candidates)
         if short > 0 or not rows:
@@ -159,17 +154,12 @@ class GCR(ReplayMethod[GCRSettings]):
             new = ctx.task.train.take(order[: max(short, 1)])
             more = {"x": new.x, "y": new.y, "weight": torch.ones(len(new))}
             more["logits"] = _outputs(ctx, more)[0]
-            rows = _join([rows, more] if rows else [more])
+            rows = {name: torch.cat([rows[name], value]) for name, value in more.items()} if rows else more
         return rows
 
 
 def _outputs(ctx: Context, rows: Rows) -> tuple[Tensor, Tensor]:
     """Logits and raw features of plain images in evaluation mode, on the CPU."""
     outs = list(ctx.embed(Samples(rows["x"], rows["y"])))
-    return torch.cat([out.logits.float().cpu() for out in outs]), torch.cat(
-        [out.features.float().cpu() for out in outs]
-    )
-
-
-def _join(sides: list[Rows]) -> Rows:
-    return {name: torch.cat([side[name] for side in sides]) for name in sides[0]}
+    logits = torch.cat([out.logits.float().cpu() for out in outs])
+    return logits, torch.cat([out.features.float().cpu() for out in outs])

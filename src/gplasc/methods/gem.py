@@ -12,7 +12,7 @@ from gplasc.methods.base import ClassifierMethod, cross_entropy, remember_balanc
 from gplasc.settings.types import Settings
 
 
-class GEMSettings(Settings):
+class _Settings(Settings):
     """Settings of GEM."""
 
     margin: float = Field(
@@ -26,10 +26,10 @@ class GEMSettings(Settings):
     )
 
 
-class GEM(ClassifierMethod[GEMSettings]):
+class GEM(ClassifierMethod[_Settings]):
     """The memory is not trained on; the gradient of each past task is a constraint."""
 
-    Settings = GEMSettings
+    Settings = _Settings
     DEVIATIONS = (
         "the memory is class-balanced and random, as in the code of the published numbers; the paper keeps the last "
         "samples of each task",
@@ -38,10 +38,6 @@ class GEM(ClassifierMethod[GEMSettings]):
         "the past tasks' gradients are computed after the batch's, in that code before it: BatchNorm's running "
         "statistics see the same batches in another order",
     )
-
-    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
-        """Return the cross-entropy of the batch."""
-        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 
     def adjust_gradients(self, parts: dict[str, Part], ctx: Context) -> None:
         """Move the gradient as little as needed to satisfy every past task."""
@@ -58,14 +54,14 @@ class GEM(ClassifierMethod[GEMSettings]):
             part = ctx.part(memory[rows])
             constraints.append(ctx.gradient(cross_entropy(ctx.forward(part).logits, part.y)))
         margin, ridge = self.settings.margin, self.settings.ridge
-        ctx.set_gradient(satisfy(ctx.flat_gradient(), torch.stack(constraints), margin=margin, ridge=ridge))
+        ctx.set_gradient(_satisfy(ctx.flat_gradient(), torch.stack(constraints), margin=margin, ridge=ridge))
 
     def end_task(self, ctx: Context) -> None:
         """Keep random samples, equally many of each class."""
         remember_balanced(ctx)
 
 
-def satisfy(gradient: Tensor, constraints: Tensor, *, margin: float, ridge: float) -> Tensor:
+def _satisfy(gradient: Tensor, constraints: Tensor, *, margin: float, ridge: float) -> Tensor:
     """Return the gradient nearest to ``gradient`` whose inner product with no constraint is negative.
 
     gradient: (P,); constraints: G, (K, P). If all are satisfied already, the gradient is returned as it is. Otherwise

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from gplasc.learning import Batch, Context, Part
 from gplasc.memory.gradient_diversity import diverse_slots, gradient_products, similarity_scores
-from gplasc.methods.base import ReplayMethod, ReplaySettings, cross_entropy
+from gplasc.methods.base import ReplayMethod, ReplaySettings
 
 _FIRST_SCORE = 0.1  # of samples that come when there is nothing to compare them with
 
 
-class GSSSettings(ReplaySettings):
+class _Settings(ReplaySettings):
     """Settings of GSS."""
 
     gradient_batch: int = Field(
@@ -21,10 +21,10 @@ class GSSSettings(ReplaySettings):
     )
 
 
-class GSS(ReplayMethod[GSSSettings]):
+class GSS(ReplayMethod[_Settings]):
     """The greedy variant: new samples challenge remembered ones that are alike to others."""
 
-    Settings = GSSSettings
+    Settings = _Settings
     DEVIATIONS = (
         "a batch may challenge the memory only if its mean gradient points away from the remembered ones, as in the "
         "code of the published numbers; in the paper each sample is judged alone",
@@ -33,14 +33,6 @@ class GSS(ReplayMethod[GSSSettings]):
         "instead of one backward pass a sample",
         "one step a batch; the published code can take several, and its published settings take one",
     )
-
-    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
-        """Return batch and memory as one part."""
-        return {"batch": self.together(batch, ctx)}
-
-    def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
-        """Return the mean cross-entropy of all rows."""
-        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
 
     def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
         """Fill the memory; once it is full, let the batch challenge it."""

@@ -17,7 +17,7 @@ from gplasc.settings.types import Settings
 from gplasc.streams import Samples
 
 
-class ICaRLSettings(Settings):
+class _Settings(Settings):
     """Settings of iCaRL."""
 
     bce_over: Literal["seen", "all"] = Field(
@@ -25,10 +25,10 @@ class ICaRLSettings(Settings):
     )
 
 
-class ICaRL(ClassifierMethod[ICaRLSettings]):
+class ICaRL(ClassifierMethod[_Settings]):
     """The classifier only shapes the features; classes are told apart by the means of what is remembered of them."""
 
-    Settings = ICaRLSettings
+    Settings = _Settings
     DEVIATIONS = (
         "bce_over='seen': the loss averages over the classes seen, as in the version of Mammoth whose list has the "
         "learning rates of the presets; its present code averages over all outputs ('all'), which divides the first "
@@ -54,7 +54,7 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the nearest-mean classifier; `end_task` fills in the means, when the exemplars are chosen."""
-        return NearestMean(len(ctx.seen), ctx.network.feature_dim).to(ctx.device)
+        return _NearestMean(len(ctx.seen), ctx.network.feature_dim).to(ctx.device)
 
     def end_task(self, ctx: Context) -> None:
         """Drop the least representative exemplars of old classes, herd those of new ones, and take the means."""
@@ -71,7 +71,7 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
         dropped = surplus(memory["y"], shares, memory["rank"]) if len(memory) else chosen[0]
         memory.exchange(dropped, {"x": new.x, "y": new.y, "rank": torch.cat(ranks)})
         if len(memory):
-            assert isinstance(ctx.predictor, NearestMean)
+            assert isinstance(ctx.predictor, _NearestMean)
             ctx.predictor.means.copy_(self._class_means(ctx))
 
     def _class_means(self, ctx: Context) -> Tensor:
@@ -86,7 +86,7 @@ class ICaRL(ClassifierMethod[ICaRLSettings]):
         return nn.functional.normalize(total, dim=1)
 
 
-class NearestMean(nn.Module):
+class _NearestMean(nn.Module):
     """Scores by the cosine to each class's mean, (N, D) features to (N, C): its order is that of the distances."""
 
     means: Tensor

@@ -14,7 +14,7 @@ from gplasc.methods.base import FeatureStatistics, LinearScores
 from gplasc.settings.types import Settings
 
 
-class SLDASettings(Settings):
+class _Settings(Settings):
     """Settings of SLDA."""
 
     shrinkage: float | None = Field(
@@ -25,13 +25,13 @@ class SLDASettings(Settings):
     )
 
 
-class SLDA(FeatureStatistics[SLDASettings]):
+class SLDA(FeatureStatistics[_Settings]):
     """Means and the common covariance are sums over all samples seen, so the order of the tasks does not matter.
 
     The score of class c is x' P m_c - m_c' P m_c / 2, where P is the inverse of (1 - a) S + a (tr S / D) I.
     """
 
-    Settings = SLDASettings
+    Settings = _Settings
     DEVIATIONS = (
         "the covariance is that of all samples around their class means, computed from sums; the paper updates it "
         "sample by sample with means that are not final",
@@ -39,7 +39,7 @@ class SLDA(FeatureStatistics[SLDASettings]):
         "Chen et al. 2010); the paper always takes 1e-4, which is too little for fewer samples than features",
     )
 
-    def __init__(self, settings: SLDASettings) -> None:
+    def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)
         self._products = torch.zeros(0, 0, dtype=torch.float64)
 
@@ -67,13 +67,13 @@ class SLDA(FeatureStatistics[SLDASettings]):
         scale = (covariance.trace() / dim).clamp(min=1e-12)
         share = self.settings.shrinkage
         if share is None:
-            share = oas_shrinkage(covariance, int(total))
+            share = _oas_shrinkage(covariance, int(total))
         shrunk = (1 - share) * covariance + share * scale * torch.eye(dim, dtype=torch.float64)
         weights = torch.linalg.solve(shrunk, means.T).T
         predictor.set(weights, -(weights * means).sum(1) / 2)
 
 
-def oas_shrinkage(covariance: Tensor, count: int) -> float:
+def _oas_shrinkage(covariance: Tensor, count: int) -> float:
     """Return the share of the identity by the oracle approximating shrinkage.
 
     Args:

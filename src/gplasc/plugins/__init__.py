@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gplasc.learning import Plugin
-from gplasc.learning.contract import check_signatures
 from gplasc.settings.components import find_component
 
 
 def find_plugin(name: str) -> type[Plugin[Any]]:
     """Return a plug-in's class by its name, or from a user's own file (``./mine.py``)."""
-    found = find_component(name, "plugins", Plugin)
-    check_signatures(found)
-    return found
+    component = find_component(name, "plugins", Plugin)
+    component.check_hooks()
+    return component

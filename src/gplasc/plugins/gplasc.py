@@ -21,7 +21,7 @@ from gplasc.settings.types import Settings
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
 _ADVICE = "--set model.features=signed removes the last ReLU of a built-in encoder."
-_FIRST_TASKS = 8  # regions that are prepared at first if nobody announced the number of tasks
+_FIRST_TASKS = 8  # regions that are prepared at first if the number of tasks was not announced
 
 
 class GPLASCSettings(Settings):
@@ -50,12 +50,12 @@ class GPLASCSettings(Settings):
     )
     memory_batch: int = Field(32, gt=0)
     lambda_contrast: float = Field(
-        1.0, ge=0, description="of SupCon beside a method that has no contrastive term"
+        1.0, ge=0, description="of SupCon, with a method that has no contrastive term"
     )
     contrast_temperature: float = Field(0.1, gt=0)
     share_views: bool = Field(
         False,
-        description="beside a method that has no contrastive term: compute the terms on the method's own views of the "
+        description="with a method that has no contrastive term: compute the terms on the method's own views of the "
         "current samples, not on two further ones, which cost more than the method's step",
         exclude_if=operator.not_,  # not written if off: it is younger than many runs, whose ids cover all settings
     )
@@ -84,11 +84,11 @@ def _parse_distillation(text: str) -> dict[str, float]:
 
 
 class GPLASCPlugin(Plugin[GPLASCSettings]):
-    """Adds range, position and distillation; beside a method without a contrastive term also SupCon on two views."""
+    """Adds range, position and distillation; to a method without a contrastive term also SupCon on two views."""
 
     Settings = GPLASCSettings
     DEVIATIONS: ClassVar[tuple[str, ...]] = (
-        "the contrastive term stands once in the sum: the paper's formula counts it twice",
+        "the contrastive term is once in the sum: the paper's formula counts it twice",
         "the method's own distillation (IRD, PRD) is kept, as in the paper's algorithm; its formula leaves it out",
         "range is a mean over pairs, position a squared norm, distillation a mean over the batch's past rows: the "
         "paper leaves the reductions open",
@@ -96,10 +96,10 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         "and position can both vanish; with pooled ReLU features it is the paper's unit vertex",
         "the center of a task is the mean of its class means, not of its rows as in the paper's definition: the two "
         "are equal in a batch with as many rows of each class",
-        "the previous model runs in the mode that the method wants; beside a method that needs none, in training mode "
+        "the previous model runs in the mode that the method wants; with a method that needs none, in training mode "
         "like the network itself, so that equal weights have no distance. With a mode of 'eval' (iCaRL, CCLIS) they "
         "have one, because the network normalizes with batch statistics",
-        "beside a method without projection head, one is added, and SupCon sees two views of the current samples; they "
+        "a method without projection head gets one, and SupCon sees two views of the current samples; they "
         "leave BatchNorm's running statistics alone, which would otherwise describe strongly augmented images",
     )
 
@@ -137,7 +137,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         self.monitor.seen = dict(state["report"])
 
     def begin_task(self, ctx: Context) -> None:
-        """Add a direction for a task that nobody announced; those of earlier tasks do not move."""
+        """Add a direction for a task that was not announced; those of earlier tasks do not move."""
         regions, region = self._regions(ctx), ctx.region
         if region is not None and region >= regions.num_tasks and self._open_ended(ctx):
             wanted = min(2 * regions.num_tasks, regions.feature_dim)

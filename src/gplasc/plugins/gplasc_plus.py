@@ -25,7 +25,7 @@ class _Settings(GPLASCSettings):
     lambda_range: float = Field(0.0, ge=0)
     lambda_position: float = Field(0.0, ge=0)
     lambda_contrast: float = Field(
-        0.0, ge=0, description="of SupCon beside a method that has no contrastive term"
+        0.0, ge=0, description="of SupCon, with a method that has no contrastive term"
     )
     prototypes: Literal["class", "task", "trained"] = Field(
         "class",
@@ -53,7 +53,7 @@ class GPLASCPlus(GPLASCPlugin):
     Settings = _Settings
     DEVIATIONS = (
         "not in the paper: range and position are replaced by a cross-entropy against fixed places, in which the "
-        "remembered samples take part; both can be switched on beside it",
+        "remembered samples take part; both can be switched on too",
         "prototypes='class': the classes of a task have fixed places too, where the optimum of the theorem puts them; "
         "the paper prepares the centers of the tasks alone",
         "prototype_weight: at prediction the log-probability of a class's place is added to the score of the method's "

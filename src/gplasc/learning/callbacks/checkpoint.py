@@ -27,7 +27,7 @@ class Checkpoint(Callback):
         folder: Where they are written; the last two are kept.
         every: Seconds between two checkpoints.
         every_steps: Steps between two checkpoints, in addition.
-        identity: What the run is made of, kept beside the state and compared when the run resumes.
+        identity: What the run is made of, stored with the state and compared when the run resumes.
         on_saved: Called with the path of each new checkpoint.
 
     Raises:
