@@ -16,7 +16,7 @@ from gplasc.paper import run_experiment
 from gplasc.paper.definition import load_experiment
 from gplasc.paper.reproduce import preview, reproduce
 from gplasc.results.group import Measure
-from gplasc.results.record import read_record
+from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs.cost import Cost
 from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace
@@ -297,22 +297,26 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
 def test_dry_run_counts_and_estimates(small, tmp_path):
     study = smoke_study("ablation-components", tmp_path, (0, 1), only=["co2l", "co2l+gplasc"])
     cells, workspace = study.cells, study.workspace
-    found = forecast(cells, workspace)
-    assert (found.total, found.complete, found.cut_off) == (4, 0, 0)
-    assert found.seconds > 0
-    assert found.sources == {"from a few measured steps": 4}
+    text = forecast(cells, workspace)
+    assert text.startswith(
+        "4 runs, 0 complete, 0 cut off (they continue), 4 to begin\ntime for 4 of the 4 left: "
+    )
+    assert text.endswith("\n  4 from a few measured steps")
     assert not list(tmp_path.iterdir()), "nothing is written"
     record = execute(cells[0].spec, workspace, display=Quiet()).record
+    write_record(tmp_path / cells[0].run_id, Record.parse({**record.to_dict(), "seconds": 4000.0}))
     folder = tmp_path / cells[2].run_id
     folder.mkdir()
     (folder / "checkpoint-000000001.pt").touch()
-    found = forecast(cells, workspace)
-    assert (found.total, found.complete, found.cut_off, found.remaining) == (4, 1, 1, 3)
-    assert found.sources["as long as complete runs of the same kind"] == 1
-    only_same = forecast(cells[:2], workspace)
-    assert only_same.seconds == pytest.approx(record["seconds"])
-    none = forecast(cells, workspace, budget=0.0)
-    assert "time for the other 2: unknown" in none.text(1)
+    text = forecast(cells, workspace)
+    assert text.startswith(
+        "4 runs, 1 complete, 1 cut off (they continue), 2 to begin\ntime for 3 of the 3 left: "
+    )
+    assert "\n  1 as long as complete runs of the same kind\n" in text
+    assert "time for 1 of the 1 left: about 1:06:40, about 33:20 with 2" in forecast(
+        cells[:2], workspace, workers=2
+    )
+    assert "time for the other 2: unknown" in forecast(cells, workspace, budget=0.0)
     one = smoke_study("ablation-components", tmp_path, only=["co2l"])
     text = preview(load_experiment("ablation-components"), one, Engine(workers=2).processes("smoke"))
     assert "1 runs, 1 complete" in text

@@ -20,6 +20,7 @@ from gplasc.classifier import ContinualClassifier
 from gplasc.classifier.learning import learn_folder
 from gplasc.classifier.state import PENDING
 from gplasc.learning import checkpoints
+from gplasc.runs.spec import RunRequest
 from gplasc.study.search import Search
 from gplasc.study.tune import _best
 
@@ -221,15 +222,8 @@ def _use_encoder(place: Path) -> str:
 def _best_settings(place: Path) -> None:
     """Write what `gplasc tune` writes at its end."""
     settings = {"model.encoder": "small", "train.epochs": 1, "train.batch": 4, "data.validation": 0.3}
-    arguments = {
-        "stream": STREAM,
-        "method": "finetune",
-        "plugins": (),
-        "buffer": 0,
-        "seed": 0,
-        "scale": "smoke",
-    }
-    search = Search({**arguments, "settings": settings}, {"train.lr": (0.1, 0.2)}, 1, place)
+    request = RunRequest(STREAM, "finetune", buffer=0, scale="smoke", settings=settings)
+    search = Search(request, {"train.lr": (0.1, 0.2)}, 1, place)
     (place / "best.toml").write_text(_best(search, {"train.lr": 0.1}, 0))
 
 

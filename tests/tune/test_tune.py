@@ -52,12 +52,10 @@ def test_the_spaces_are_those_of_the_paper(stream):
 
 
 def test_a_search_never_looks_at_the_test_split():
-    base = {"stream": "seq-digits", "method": "er", "settings": {}}
-    found = on_validation(base)["settings"]
-    assert found == {"data.evaluate_on": "validation", "data.validation": 0.1}
-    assert on_validation({**base, "settings": {"validation": 0.3}})["settings"]["data.validation"] == 0.3
+    assert on_validation({}) == {"data.evaluate_on": "validation", "data.validation": 0.1}
+    assert on_validation({"validation": 0.3})["data.validation"] == 0.3
     with pytest.raises(UserError, match="must not look at the test split"):
-        on_validation({**base, "settings": {"data.evaluate_on": "test"}})
+        on_validation({"data.evaluate_on": "test"})
 
 
 def test_what_decides_the_comparison_is_not_searched():
@@ -122,10 +120,10 @@ class Pretend:
 
 
 def test_a_trial_is_pruned_by_its_accuracies_alone_whenever_they_arrive(tmp_path):
-    arguments = {"stream": "seq-digits", "method": "er", "plugins": (), "scale": "smoke", "settings": {}}
+    request = RunRequest("seq-digits", "er", scale="smoke")
     studies = {}
     for live in (True, False):
-        search = Search(arguments, {"train.lr": [n / 20 for n in range(1, 13)]}, 25, tmp_path / str(live))
+        search = Search(request, {"train.lr": [n / 20 for n in range(1, 13)]}, 25, tmp_path / str(live))
         executor = Pretend(live)
         studies[live] = run_search(search, executor, Quiet()).trials
         pruned = [t.user_attrs["run_id"] for t in studies[live] if t.state.name == "PRUNED"]
@@ -166,6 +164,5 @@ def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):
         run(["run", "--config", str(tmp_path / "best.toml"), "--out", str(tmp_path / "final"), "--quiet"])
         == 0
     )
-    arguments = {"stream": "x", "plugins": (), "settings": {}}
     with pytest.raises(UserError, match=r"begun with another .*space"):
-        open_study(Search(arguments, {"train.lr": [1.0]}, 5, tmp_path))
+        open_study(Search(RunRequest("x", "er"), {"train.lr": [1.0]}, 5, tmp_path))

@@ -53,12 +53,13 @@ def tune_command(
         storage: Address of Optuna's storage, for workers on several machines; default: an SQLite file in --out.
     """
     from gplasc._io.display import display
+    from gplasc.runs.spec import RunRequest
     from gplasc.study.search import Search
     from gplasc.study.space import given_space, published_space
     from gplasc.study.tune import tune
 
     search = Search(
-        options.arguments(),
+        RunRequest(**options.arguments()),
         given_space(space) if space else published_space(options.resolve().config),
         trials,
         out,

@@ -306,7 +306,7 @@ def _trial_cells(plan: ComparePlan, contenders: Sequence[_Contender]) -> list[Ce
     cells = []
     for one in contenders if plan.tunes else ():
         for number, trial in enumerate(one.trials):
-            settings = on_validation({"settings": {**one.row.settings, **trial, **cheaper}})["settings"]
+            settings = on_validation({**one.row.settings, **trial, **cheaper})
             cells += one.cells("tuning", settings, plan.tune_seeds, trial=number)
     return cells
 

@@ -6,7 +6,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -25,105 +24,68 @@ _BUDGET = 4.0  # seconds after which no further kind of run is measured
 _Kind = tuple[object, ...]
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """How many runs there are, in which state, and how long the rest takes one after the other.
-
-    sources: how many of the remaining runs were estimated in which way.
-    """
-
-    total: int
-    complete: int
-    cut_off: int
-    seconds: float
-    sources: Counter[str]
-    problems: tuple[str, ...]
-
-    @property
-    def remaining(self) -> int:
-        """Runs that are not complete."""
-        return self.total - self.complete
-
-    def text(self, workers: int) -> str:
-        """Return the forecast in sentences, the time also for so many workers."""
-        lines = [
-            f"{self.total} runs, {self.complete} complete, {self.cut_off} cut off (they continue), "
-            f"{self.remaining - self.cut_off} to begin"
-        ]
-        known = sum(self.sources.values())
-        if known:
-            several = (
-                f", about {duration(self.seconds / workers)} with {workers} workers" if workers > 1 else ""
-            )
-            lines.append(
-                f"time for {known} of the {self.remaining} left: about {duration(self.seconds)}{several}"
-            )
-            lines += [f"  {count} {source}" for source, count in self.sources.items()]
-        if known < self.remaining:
-            lines.append(f"time for the other {self.remaining - known}: unknown")
-        return "\n".join([*lines, *self.problems])
-
-
 def forecast(
-    cells: Sequence[Cell], workspace: Workspace, *, threads: int | None = None, budget: float = _BUDGET
-) -> Forecast:
-    """Estimate what is left of the cells; a run that was cut off counts whole.
+    cells: Sequence[Cell],
+    workspace: Workspace,
+    *,
+    workers: int = 1,
+    threads: int | None = None,
+    budget: float = _BUDGET,
+) -> str:
+    """Return in sentences how many runs are left, and how long they take; a run that was cut off counts whole.
 
     Args:
         cells: The runs.
         workspace: Where they are stored, and data sets are read.
+        workers: Runs that will be computed at the same time.
         threads: Threads of torch that each run will have; default: those of this process.
         budget: Seconds after which no further kind of run is measured.
     """
     cells = unique(cells)
     left = [cell for cell in cells if not (workspace.out / cell.run_id / RECORD).exists()]
     cut_off = sum(any((workspace.out / cell.run_id).glob("checkpoint-*.pt")) for cell in left)
-    recorded = _recorded(workspace.out)
-    measured: dict[_Kind, list[float]] = defaultdict(list)  # seconds of runs, by family
-    problems: dict[str, None] = {}
+    lines = [
+        f"{len(cells)} runs, {len(cells) - len(left)} complete, {cut_off} cut off (they continue), "
+        f"{len(left) - cut_off} to begin"
+    ]
     kinds: dict[_Kind, list[Cell]] = defaultdict(list)
     for cell in left:
         kinds[_kind(cell.spec.config)].append(cell)
-    known: list[tuple[str, int, float]] = []  # how, for how many runs, seconds of each
-    unmeasured: list[tuple[_Kind, int]] = []
+    seconds = _recorded(workspace.out)  # of one run, by kind
+    how = dict.fromkeys(seconds, "as long as complete runs of the same kind")
+    on_stream: dict[_Kind, list[float]] = defaultdict(list)
+    problems: dict[str, None] = {}
     start = time.monotonic()
-    for kind, same in kinds.items():
-        if kind in recorded:
-            known.append(("as long as complete runs of the same kind", len(same), recorded[kind]))
-            continue
-        seconds = None
-        if time.monotonic() - start < budget:
+    for kind, (cell, *_) in kinds.items():
+        if kind not in how and time.monotonic() - start < budget:
             try:
                 with torch_threads(threads):
-                    spec, data_dir = same[0].spec, workspace.data_dir
-                    seconds = measure_cost(spec, data_dir=data_dir, device=workspace.device).seconds
+                    cost = measure_cost(cell.spec, data_dir=workspace.data_dir, device=workspace.device)
             except UserError as error:
                 problems[f"could not be measured: {error}"] = None
-        if seconds is None:
-            unmeasured.append((kind, len(same)))
-        else:
-            measured[_family(kind)].append(seconds)
-            known.append(("from a few measured steps", len(same), seconds))
-    for kind, count in unmeasured:
-        if similar := measured.get(_family(kind)):
-            known.append(("as long as other methods measured on the same stream", count, fmean(similar)))
-    sources: Counter[str] = Counter()
-    for how, count, _ in known:
-        sources[how] += count
-    total = sum(count * seconds for _, count, seconds in known)
-    return Forecast(len(cells), len(cells) - len(left), cut_off, total, sources, tuple(problems))
+                continue
+            seconds[kind], how[kind] = cost.seconds, "from a few measured steps"
+            on_stream[kind[:3]].append(cost.seconds)
+    for kind in kinds:
+        if kind not in how and on_stream[kind[:3]]:
+            seconds[kind] = fmean(on_stream[kind[:3]])
+            how[kind] = "as long as other methods measured on the same stream"
+    sources = Counter(how[kind] for kind, same in kinds.items() if kind in how for _ in same)
+    if known := sources.total():
+        total = sum(seconds[kind] * len(same) for kind, same in kinds.items() if kind in how)
+        several = f", about {duration(total / workers)} with {workers} workers" if workers > 1 else ""
+        lines.append(f"time for {known} of the {len(left)} left: about {duration(total)}{several}")
+        lines += [f"  {count} {source}" for source, count in sources.items()]
+    if known < len(left):
+        lines.append(f"time for the other {len(left) - known}: unknown")
+    return "\n".join([*lines, *problems])
 
 
 def _kind(config: Config) -> _Kind:
-    """Return what runs of about the same duration have in common."""
+    """Return what runs of about the same duration have in common; the first three are what other methods share."""
     train = config.train
     epochs = (train.epochs, train.first_epochs, train.batch, config.data.images_per_class)
     return (config.stream, config.scale, config.model, config.title, *epochs)
-
-
-def _family(kind: _Kind) -> _Kind:
-    """Return what runs of several methods on one stream have in common."""
-    return kind[:3]
 
 
 def _recorded(out: Path) -> dict[_Kind, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -36,17 +36,15 @@ _ERROR = "error"  # attribute of a trial whose run failed
 class Search:
     """What is searched, and where.
 
-    arguments: What `gplasc.runs.spec.RunRequest` is called with, without what is searched.
+    request: What the runs have in common.
     space: Values of each setting.
     trials: Number of trials in all, those of earlier commands included.
     out: Folder of the study.
     storage: Optuna's storage; default: an SQLite file in ``out``.
     seed: Seed of the search.
-    data_dir: Where data sets are.
-    device: Where to compute.
     """
 
-    arguments: Mapping[str, Any]
+    request: RunRequest
     space: Mapping[str, Sequence[Any]]
     trials: int
     out: Path
@@ -54,11 +52,6 @@ class Search:
     seed: int = 0
     data_dir: Path | None = None
     device: str | None = None
-
-    @property
-    def address(self) -> str:
-        """The address of Optuna's storage."""
-        return self.storage or f"sqlite:///{(self.out / 'study.db').absolute()}"
 
     @property
     def workspace(self) -> Workspace:
@@ -69,27 +62,25 @@ class Search:
         """Return the run of a trial, which is evaluated on a validation split.
 
         Raises:
-            UserError: If a value is not allowed, or the arguments ask for the test split.
+            UserError: If a value is not allowed, or the request asks for the test split.
         """
-        arguments = on_validation(self.arguments)
-        return RunRequest(**{**arguments, "settings": {**arguments["settings"], **params}}).resolve()
+        return replace(self.request, settings={**on_validation(self.request.settings), **params}).resolve()
 
 
-def on_validation(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `gplasc.runs.spec.RunRequest` that evaluate on a validation split.
+def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with which a run is evaluated on a validation split.
 
     Raises:
         UserError: If they ask for the test split.
     """
-    settings = dict(arguments["settings"])
+    settings = dict(settings)
     if settings.get("data.evaluate_on", settings.get("evaluate_on", "validation")) != "validation":
         raise UserError(
             "a search must not look at the test split; leave out data.evaluate_on, the best settings are for it"
         )
     settings.pop("evaluate_on", None)
     share = settings.pop("validation", None) or settings.get("data.validation") or _VALIDATION
-    settings |= {"data.evaluate_on": "validation", "data.validation": share}
-    return {**arguments, "settings": settings}
+    return settings | {"data.evaluate_on": "validation", "data.validation": share}
 
 
 def open_study(search: Search) -> Study:
@@ -107,10 +98,11 @@ def open_study(search: Search) -> Study:
     from sqlalchemy.exc import SQLAlchemyError
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    address = search.storage or f"sqlite:///{(search.out / 'study.db').absolute()}"
     try:
         study = optuna.create_study(
             study_name="gplasc",
-            storage=search.address,
+            storage=address,
             direction="maximize",
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1),
@@ -118,7 +110,7 @@ def open_study(search: Search) -> Study:
     except (SQLAlchemyError, ValueError, ImportError) as error:
         reason = str(error).partition("\n")[0]
         raise UserError(
-            f"the storage {search.address} cannot be used ({reason}); give an address that Optuna reads, such as "
+            f"the storage {address} cannot be used ({reason}); give an address that Optuna reads, such as "
             "sqlite:///study.db"
         ) from None
     settings = _identity(search)
@@ -126,8 +118,8 @@ def open_study(search: Search) -> Study:
     if before != settings:
         changed = sorted(name for name in settings if before.get(name) != settings[name])
         raise UserError(
-            f"the study in {search.address} was begun with another {', '.join(changed)}; choose another --out, or "
-            "repeat the command that it was begun with"
+            f"the study in {address} was begun with another {', '.join(changed)}; choose another --out, or repeat "
+            "the command that it was begun with"
         )
     study.set_user_attr(_SETTINGS, settings)
     return study
@@ -135,10 +127,14 @@ def open_study(search: Search) -> Study:
 
 def _identity(search: Search) -> dict[str, Any]:
     """Return what all trials of a study share, as plain values."""
-    shared = {**search.arguments, "plugins": list(search.arguments["plugins"])}
-    shared["settings"] = {name: str(value) for name, value in search.arguments["settings"].items()}
-    shared["space"] = {name: list(values) for name, values in search.space.items()}
-    return shared | {"search_seed": search.seed}
+    request = search.request
+    return {
+        **{name: getattr(request, name) for name in ("stream", "method", "buffer", "seed", "scale")},
+        "plugins": list(request.plugins),
+        "settings": {name: str(value) for name, value in request.settings.items()},
+        "space": {name: list(values) for name, values in search.space.items()},
+        "search_seed": search.seed,
+    }
 
 
 def run_search(search: Search, engine: Engine, display: Display) -> Study:
@@ -153,7 +149,7 @@ def run_search(search: Search, engine: Engine, display: Display) -> Study:
         UserError: If something is not allowed, or another command works in the folder.
         Interrupted: If a signal asked to stop; running trials are saved.
     """
-    scale = search.arguments["scale"]
+    scale = search.request.scale
     engine.processes(scale)  # refuses options that do not fit before anything is written
     if search.trials < 1:
         raise UserError(f"--trials was given as {search.trials}; it must be at least 1")

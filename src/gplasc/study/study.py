@@ -87,8 +87,7 @@ class Study:
 
     def forecast(self, processes: Processes) -> str:
         """Return how many runs there are, how many are complete, and how long the rest takes; nothing is written."""
-        estimate = forecast(self.cells, self.workspace, threads=processes.threads)
-        return estimate.text(processes.workers)
+        return forecast(self.cells, self.workspace, workers=processes.workers, threads=processes.threads)
 
     @property
     def records(self) -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.report.charts import Chart, Series, write_charts
-from gplasc.runs.spec import RunRequest
 from gplasc.study.executors import Engine
 from gplasc.study.search import Search, finished, run_search
 
@@ -63,9 +63,11 @@ def _in_state(trials: list[FrozenTrial], state: str) -> list[FrozenTrial]:
 
 def _best(search: Search, params: dict[str, Any], number: int) -> str:
     """Return the complete settings of the best trial as TOML, for runs that are evaluated on the test split."""
-    given = search.arguments["settings"]
-    kept = {n: v for n, v in given.items() if n.rpartition(".")[2] not in ("validation", "evaluate_on")}
-    config = RunRequest(**{**search.arguments, "settings": kept | params}).resolve().config
+    given = search.request.settings.items()
+    kept = {
+        name: value for name, value in given if name.rpartition(".")[2] not in ("validation", "evaluate_on")
+    }
+    config = replace(search.request, settings=kept | params).resolve().config
     chosen = ", ".join(f"{name}={value}" for name, value in params.items())
     return f"# Trial {number} of {search.trials}, chosen on a validation split: {chosen}\n{config.to_toml()}"
 
