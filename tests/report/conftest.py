@@ -100,19 +100,19 @@ def _record(
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_data() -> Callable[..., dict[str, Any]]:
     """A function that makes the plain content of a record."""
     return _record
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> MakeRecord:
     """A function that makes the record of a run."""
     return lambda *given, **more: Record.parse(_record(*given, **more))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile_records() -> list[Record]:
     """Runs whose every name tries to become markup, and whose numbers are partly missing."""
     attack = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
