@@ -39,20 +39,16 @@ __all__ = [
 ]
 
 _LATER = {
-    "Budget": "dataset",
-    "Dataset": "dataset",
-    "Split": "dataset",
-    "build_stream": "dataset",
-    "fingerprint": "content",
-    "from_dataset": "objects",
-    "open_stream": "opening",
-    "Samples": "stream",
-    "Stream": "stream",
-    "Task": "stream",
+    "content": ("fingerprint",),
+    "dataset": ("Budget", "Dataset", "Split", "build_stream"),
+    "objects": ("from_dataset",),
+    "opening": ("open_stream",),
+    "stream": ("Samples", "Stream", "Task"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

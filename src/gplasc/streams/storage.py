@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, ClassVar, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -109,8 +109,6 @@ class MappedImages:
 
 
 def _map(file: IO[bytes], first: int, shape: tuple[int, ...]) -> tuple[Tensor, Mapping]:
-    """Map the images that begin at byte `first`; a mapping has to begin at a page."""
-    page = first - first % mmap.ALLOCATIONGRANULARITY
-    pages = mmap.mmap(file.fileno(), first - page + prod(shape), access=mmap.ACCESS_COPY, offset=page)
-    x = torch.frombuffer(pages, dtype=torch.uint8, count=prod(shape), offset=first - page)
-    return x.view(shape), Mapping(pages)
+    """Map the images that begin at byte `first`."""
+    images = np.memmap(file, np.uint8, "c", first, shape)
+    return torch.from_numpy(images), Mapping(cast(mmap.mmap, images.base))
