@@ -16,7 +16,12 @@ HERE = ("folder:", "features:", "npz:", "parquet:", "synthetic")  # streams that
 NOT_EXECUTED: tuple[tuple[str, Callable[[list[str]], bool]], ...] = (
     ("needs a Ray cluster; tests/sweep/test_ray.py starts one", lambda words: "ray" in words),
     ("downloads", lambda words: words[:2] == ["data", "get"]),
-    ("the block of the same file is checked by test_python_blocks_run", lambda words: words[0] == "check"),
+    ("tests/report/test_demo.py runs it", lambda words: words[0] == "demo"),
+    ("tests/test_examples.py runs the checks", lambda words: words[0] == "check"),
+    (
+        "tests/experiments/test_toy.py and test_theory.py run them",
+        lambda words: words[:1] == ["reproduce"] and words[1] in ("toy", "theory"),
+    ),
 )
 # Lines that begin with another program, and why they are not executed.
 OTHER_PROGRAMS = {
@@ -24,8 +29,8 @@ OTHER_PROGRAMS = {
     "pip": "installs",
     "python3": "creates an environment",
     ".": "activates an environment",
+    "python": "measures for minutes",
     "mkdir": "writes into the user's home folder",
-    "kubectl": "needs a Kubernetes cluster",
     "torchrun": "tests/learning/test_distributed.py starts it",
 }
 
@@ -33,12 +38,6 @@ OTHER_PROGRAMS = {
 def blocks(page: Path) -> list[tuple[str, str, str]]:
     """Return language, options and code of each block of a page."""
     return BLOCK.findall(page.read_text(encoding="utf-8"))
-
-
-def file_name(options: str) -> str:
-    """Return the file that a block is to be saved as, or nothing."""
-    found = re.search(r'title="([^"]+)"', options)
-    return found[1] if found else ""
 
 
 def lines(page: Path) -> Iterator[list[str]]:
@@ -57,10 +56,15 @@ def lines(page: Path) -> Iterator[list[str]]:
                 ]
 
 
+def redirected_commands(page: Path) -> list[tuple[list[str], str]]:
+    """Return the arguments of each gplasc command of a page, and the file that its output is written to, or nothing."""
+    given = [words[1:] for words in lines(page) if words[0] == "gplasc"]
+    return [(words[:-2], words[-1]) if ">" in words else (words, "") for words in given]
+
+
 def commands(page: Path) -> list[list[str]]:
     """Return the arguments of each gplasc command of a page, without a redirection."""
-    found = [words[1:] for words in lines(page) if words[0] == "gplasc"]
-    return [words[: words.index(">")] if ">" in words else words for words in found]
+    return [words for words, _ in redirected_commands(page)]
 
 
 def commands_in_text(page: Path) -> list[list[str]]:
@@ -139,6 +143,17 @@ def _tune(words: list[str]) -> list[str]:
     return [*_training(words), "--set", "data.validation=0.5"]
 
 
+def _compare(words: list[str]) -> list[str]:
+    stream = values(words, "--stream")[0]
+    words = option(words, "--stream", stream if stream.startswith(HERE) else "seq-digits")
+    for name, value in (("--scale", "smoke"), ("--seeds", "0"), ("--workers", "1")):
+        words = option(words, name, value)
+    if "--tune" in words:
+        words = option(words, "--tune", "2")
+    words = option(words, "--methods", values(words, "--methods")[-1])
+    return [*words, "--quiet"]
+
+
 def _reproduce(words: list[str]) -> list[str]:
     for name, value in (("--scale", "smoke"), ("--seeds", "0"), ("--workers", "1")):
         words = option(words, name, value)
@@ -166,6 +181,7 @@ def _reproduce(words: list[str]) -> list[str]:
 
 
 _CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
+    "compare": _compare,
     "data": _data,
     "features": _features,
     "learn": _learn,

@@ -1,13 +1,14 @@
 """The command measures what it says, compares with stored figures, and the page shows the stored ones."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
 import torch
 from benchmarks.speed import plain_loop, steps
 from benchmarks.speed.clock import alternate, ratio
-from benchmarks.speed.command import _MEASUREMENTS, STORED, bench, figures_table, growth_table, main
+from benchmarks.speed.command import _MEASUREMENTS, STORED, bench, growth_table, main
 from benchmarks.speed.figure import Curve, Figure, Measured, got_worse, read_measured, write_measured
 
 from gplasc.errors import UserError
@@ -94,8 +95,12 @@ def test_the_plain_loop_minimizes_the_same_terms():
 
 
 def test_the_page_shows_the_stored_figures():
+    script = runpy.run_path(str(ROOT / "scripts" / "docs"))
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert figures_table(read_measured(STORED)).to_markdown() in page
+    assert script["fill_performance"](page) == page, "run scripts/docs"
+    missed = [figure for figure in read_measured(STORED).figures if not figure.within]
+    assert page.count("missed: ") == len(missed)
+    assert all(figure.name.replace("_", "\\_") in page for figure in missed)
 
 
 def test_the_page_shows_what_grows_with_the_length_of_the_stream():

@@ -1,8 +1,7 @@
 """The pages are run: Python blocks and `gplasc` commands are executed, at smoke scale, and links are followed."""
 
-import importlib.machinery
-import importlib.util
 import re
+import runpy
 import shlex
 import shutil
 import tomllib
@@ -20,19 +19,24 @@ from tests.smoke import (
     blocks,
     commands,
     commands_in_text,
-    file_name,
     lines,
+    redirected_commands,
 )
 
 from gplasc.cli import main, parse
-from gplasc.conformance import check_component
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.settings.components import list_methods, list_plugins
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "docs"))
+GENERATED = SCRIPT["generated_pages"]()  # written when the site is built
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES += [page for page in sorted(DOCS.glob("*.md")) if page.name not in GENERATED]
+OURS = [page for page in PAGES if not page.name.startswith("results")]
+SNIPPET = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
+AVOIDED = re.compile(r"\b(beside|whoever|by hand|taken in turns)\b", re.IGNORECASE)
 # The encoder file that pages speak of, with an encoder that is small and needs no download.
 BACKBONE = """
 import gplasc
@@ -42,19 +46,17 @@ from torch import nn
 def resnet50():
     return gplasc.ForeignEncoder(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), image_size=8)
 """
-GENERATED = {"deviations-by-method.md"}  # written by scripts/docs when the site is built
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path, monkeypatch, capsys):
+    """An example is shown whole and run by tests/test_examples.py."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for language, options, code in blocks(page):
-        if language == "python" and (name := file_name(options)):
-            path = tmp_path / name
-            path.write_text(code)
-            table, passed = check_component(str(path), ["gplasc"])
-            assert passed, table.to_markdown()
+        if example := SNIPPET.search(code):
+            assert (ROOT / example[1]).is_file()
+            assert (options, code) == (f' title="{example[1]}"', f"{example[0]}\n")
         elif language == "python":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # notes about ReLU features belong to the page's run
@@ -88,11 +90,7 @@ def place(tmp_path_factory):
             Image.fromarray(pixels).save(folder / images / f"{number}.png")
     shutil.copy(folder / "spring/tulip/0.png", folder / "photo.jpg")
     (folder / "backbone.py").write_text(BACKBONE)
-    for page in PAGES:
-        for _, options, code in blocks(page):
-            if name := file_name(options):
-                (folder / name).write_text(code)
-    shutil.copy(folder / "short.py", folder / "my_plugin.py")
+    shutil.copytree(ROOT / "examples", folder / "examples")
     return folder
 
 
@@ -101,7 +99,7 @@ def place(tmp_path_factory):
 def test_commands_run(page, place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     _prepare_classifiers(page, place)
-    for words in commands(page):
+    for words, target in redirected_commands(page):
         # The grid `forms` is deleted; its stored results stay on the page, with the command that made them.
         short = None if words[:2] == ["reproduce", "forms"] else at_smoke_scale(words)
         if short is not None:
@@ -109,6 +107,8 @@ def test_commands_run(page, place, monkeypatch, capsys):
                 main(short)
             printed = capsys.readouterr()
             assert not caught.value.code, f"gplasc {shlex.join(short)}\n{printed.err}{printed.out}"
+            if target and not target.startswith("~"):
+                (place / target).write_text(printed.out)
 
 
 def _prepare_classifiers(page, place):
@@ -172,18 +172,41 @@ def test_navigation_names_every_page_once():
     settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
     found = list(pages(settings["project"]["nav"]))
     assert len(found) == len(set(found))
-    here = {page.name for page in DOCS.glob("*.md")} | GENERATED
+    here = {page.name for page in DOCS.glob("*.md")} | set(GENERATED)
     assert set(found) == here
 
 
 def test_page_of_deviations_has_every_sentence_of_the_code():
-    loader = importlib.machinery.SourceFileLoader("docs_script", str(ROOT / "scripts" / "docs"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("docs_script", loader))
-    loader.exec_module(module)
-    text = module.deviations()
+    text = GENERATED["deviations-by-method.md"]
     for names, find in ((list_methods(), find_method), (list_plugins(), find_plugin)):
         for name in names:
             section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
             assert section
             assert section.count("\n- ") == len(find(name).DEVIATIONS)
             assert all(sentence in section for sentence in find(name).DEVIATIONS)
+
+
+def test_pages_of_the_api_have_every_public_name():
+    text = "\n".join(GENERATED[name] for name in SCRIPT["API"])
+    for package, names in SCRIPT["public_names"]():
+        section = text.partition(f"\n## {package}\n")[2].partition("\n## ")[0]
+        for name in names:
+            assert re.search(rf"(^::: \S+\.|`){name}(`|$)", section, re.MULTILINE), f"{package}.{name}"
+
+
+@pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
+def test_pages_are_plain(page):
+    """No command with options inside a sentence, and none of the words that need a second reading."""
+    assert not [words for words in commands_in_text(page) if len(words) > 1]
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    assert not AVOIDED.findall(re.sub(r"<!-- (fair|bench): .*?<!-- end -->", "", text, flags=re.DOTALL))
+
+
+def test_there_are_few_pages_with_few_words():
+    """The results, which are measured, are not counted."""
+    texts = [page.read_text(encoding="utf-8") for page in OURS if page.parent == DOCS] + list(
+        GENERATED.values()
+    )
+    assert len(texts) <= 22
+    assert sum(len(text.split()) for text in texts) <= 14_000
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900

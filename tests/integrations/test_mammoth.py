@@ -1,4 +1,4 @@
-"""The model file of docs/mammoth.md, with stand-ins of the few names of Mammoth that it uses."""
+"""The model file of docs/integrations.md, with stand-ins of the few names of Mammoth that it uses."""
 
 import argparse
 import re
@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-PAGE = Path(__file__).parents[2] / "docs" / "mammoth.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 
 
 class ContinualModel(nn.Module):
@@ -82,7 +82,8 @@ def model_class(monkeypatch):
         module = types.ModuleType(name)
         module.__dict__.update(contents.get(name, {}))
         monkeypatch.setitem(sys.modules, name, module)
-    (code,) = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (code,) = [block for block in blocks if "class ErGplasc" in block]
     names: dict[str, object] = {"__name__": "models.er_gplasc"}
     exec(compile(code, str(PAGE), "exec"), names)
     return names["ErGplasc"]
