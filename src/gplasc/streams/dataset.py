@@ -163,11 +163,13 @@ def sample_rows(labels: Tensor, count: Callable[[int], int], seed: int, name: st
         (N,) bool: which rows were drawn.
     """
     drawn = torch.zeros(len(labels), dtype=torch.bool)
-    classes, counts = labels.unique(return_counts=True)
-    by_class = labels.argsort(stable=True).split(counts.tolist())
-    for label, rows in zip(classes.tolist(), by_class, strict=True):
-        order = torch.randperm(len(rows), generator=Generators(seed)[f"{name}/{label}"])
-        drawn[rows[order[: count(len(rows))]]] = True
+    by_class = labels.argsort(stable=True).split(labels.bincount().tolist())
+    for label, rows in enumerate(by_class):
+        if 0 < (wanted := count(len(rows))) < len(rows):
+            order = torch.randperm(len(rows), generator=Generators(seed)[f"{name}/{label}"])
+            drawn[rows[order[:wanted]]] = True
+        elif wanted > 0:
+            drawn[rows] = True
     return drawn
 
 
