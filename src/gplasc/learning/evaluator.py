@@ -73,11 +73,19 @@ class Evaluator:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self.class_il = json.loads(state["class_il"])
-        self.task_il = json.loads(state["task_il"])
-        self.geometry = json.loads(state["geometry"])
-        means = state["means_when_learned"].split(state["means_rows"])
+        self.class_il, self.task_il, self.geometry = (
+            from_text(state[name]) for name in ("class_il", "task_il", "geometry")
+        )
+        means = state["means_when_learned"]
+        if not isinstance(means, list):  # one by one in older states
+            means = means.split(state["means_rows"])
         self._means_when_learned = [rows.clone() for rows in means]
+
+
+def from_text(results: str | list[Any]) -> list[Any]:
+    """Return results that are kept as JSON; older states have them as they are."""
+    values: list[Any] = json.loads(results) if isinstance(results, str) else results
+    return values
 
 
 def evaluation_samples(task: Task, config: Config) -> Samples:

@@ -20,7 +20,7 @@ from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.devices import Hardware
 from gplasc.learning.distributed import synchronize_batchnorm
-from gplasc.learning.evaluator import Evaluator
+from gplasc.learning.evaluator import Evaluator, from_text
 from gplasc.learning.optimizer import SGD, new_optimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
@@ -330,7 +330,7 @@ class Learner:
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
         self.evaluator.load_state_dict(state["results"])
-        self.timings = json.loads(state["results"]["timings"])
+        self.timings = from_text(state["results"]["timings"])
 
     @property
     def needs_previous(self) -> bool:
