@@ -81,7 +81,7 @@ def test_contradictions_stand_beside_the_numbers():
 def test_every_note_speaks_of_some_number():
     for name, table in tables().items():
         said = {text for number in published(name) for text in number.notes} | set(table.remarks)
-        assert said == {text for text, _ in table.notes}
+        assert said == {note.text for note in table.notes}
 
 
 def test_notes_quote_numbers_that_exist():

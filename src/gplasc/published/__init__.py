@@ -10,17 +10,19 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from gplasc._io.text import did_you_mean
 
 
-@dataclass(frozen=True)
-class Published:
-    """One published number. Empty: std or buffer were not stated, scenario or point do not apply."""
+class Published(BaseModel):
+    """One published number. None: std or buffer were not stated, scenario or point do not apply."""
+
+    model_config = ConfigDict(frozen=True)
 
     paper: str
     table: str
@@ -28,14 +30,13 @@ class Published:
     row: str
     printed: str
     stream: str
-    buffer: int | None
-    scenario: str | None
+    buffer: int | None = None
+    scenario: str | None = None
     metric: str
-    point: str | None
+    point: str | None = None
     mean: float
-    std: float | None
+    std: float | None = None
     trials: int | None
-    bold: bool
     notes: tuple[str, ...]
     """What contradicts this number or limits it."""
 
@@ -45,37 +46,39 @@ class Published:
         return f"{self.mean:.{digits}f}{spread}"
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """A table of the paper: where it is printed, and notes, each with the columns that select its numbers."""
+class _Note(BaseModel):
+    """A note, and the columns that select the numbers it is about; without any it is about the whole table."""
 
-    name: str
+    text: str
+    where: Mapping[str, Any] = {}
+
+    def selects(self, line: Mapping[str, str]) -> bool:
+        """Return whether the note is about a line: each column has the value, or one of the values."""
+        lists = {name: value if isinstance(value, list) else [value] for name, value in self.where.items()}
+        return bool(lists) and all(line[name] in map(str, values) for name, values in lists.items())
+
+
+class _PublishedTable(BaseModel):
+    """A table of the paper: where it is printed, and notes."""
+
     paper: str
     title: str
     label: str
-    trials: int | None
-    notes: tuple[tuple[str, Mapping[str, Any]], ...]
+    trials: int | None = None
+    notes: tuple[_Note, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """The notes on the table as a whole."""
-        return tuple(text for text, where in self.notes if not where)
+        return tuple(note.text for note in self.notes if not note.where)
 
 
 @lru_cache
-def tables() -> dict[str, PublishedTable]:
+def tables() -> dict[str, _PublishedTable]:
     """Return every published table by name."""
     content = tomllib.loads(_text("tables.toml"))
     return {
-        name: PublishedTable(
-            name=name,
-            paper=content["paper"],
-            title=table["title"],
-            label=table["label"],
-            trials=table.get("trials"),
-            notes=tuple((note["text"], note.get("where", {})) for note in table.get("notes", [])),
-        )
-        for name, table in content["tables"].items()
+        name: _PublishedTable(paper=content["paper"], **table) for name, table in content["tables"].items()
     }
 
 
@@ -100,22 +103,7 @@ def lookup(
     metric: str = "final_accuracy",
     point: str | None = None,
 ) -> Published | None:
-    """Find a published number; one whose buffer was not stated is found for any.
-
-    Args:
-        table: Name of the published table.
-        row: Our name of the row.
-        stream: Name of the stream.
-        buffer: Samples in the memory.
-        scenario: ``"class_il"`` or ``"task_il"``, where the table tells them apart.
-        metric: Name of the metric.
-        point: A task or a pair of tasks, where the table has them.
-
-    Returns:
-        The number, or None if it was not published.
-
-    Raises:
-        ValueError: If there is no such table.
+    """Find a published number; one whose buffer was not stated is found for any. None if it was not published.
 
     >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
     '70.59 ± 1.26'
@@ -135,31 +123,11 @@ def _numbers() -> tuple[Published, ...]:
     numbers = []
     for line in csv.DictReader(_text("gplasc.csv").splitlines()):
         table = tables()[line["table"]]
-        number = Published(
-            paper=table.paper,
-            table=table.name,
-            label=table.label,
-            row=line["row"],
-            printed=line["printed"],
-            stream=line["stream"],
-            buffer=int(line["buffer"]) if line["buffer"] else None,
-            scenario=line["scenario"] or None,
-            metric=line["metric"],
-            point=line["point"] or None,
-            mean=float(line["mean"]),
-            std=float(line["std"]) if line["std"] else None,
-            trials=table.trials,
-            bold=line["bold"] == "1",
-            notes=tuple(text for text, where in table.notes if where and _selects(where, line)),
-        )
-        numbers.append(number)
+        source = {"paper": table.paper, "label": table.label, "trials": table.trials}
+        notes = tuple(note.text for note in table.notes if note.selects(line))
+        stated = {name: value for name, value in line.items() if value}
+        numbers.append(Published(**source, notes=notes, **stated))
     return tuple(numbers)
-
-
-def _selects(where: Mapping[str, Any], line: Mapping[str, str]) -> bool:
-    """Return whether a note is about a line: each column has the value, or one of the values."""
-    lists = {name: value if isinstance(value, list) else [value] for name, value in where.items()}
-    return all(line[name] in map(str, values) for name, values in lists.items())
 
 
 def _text(name: str) -> str:
