@@ -70,8 +70,7 @@ class RunSpec(Settings):
         return cls(config=config.model_copy(update=_dumped(options)), sources=record.sources)
 
     def _with_data(self, digest: str) -> RunSpec:
-        identity = {**self.config.identity, "data": digest}
-        return self.model_copy(update={"config": self.config.model_copy(update={"identity": identity})})
+        return self.model_copy(update={"config": _identified(self.config, "data", digest)})
 
 
 @dataclass(frozen=True)
@@ -116,26 +115,24 @@ class RunRequest:
         }
         said = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
         given = {_full_name(name, names): value for name, value in said.items()}
-        values: dict[str, Any] = {} if self.buffer is None else {"buffer": self.buffer}
-        sources = dict.fromkeys(("stream", "method", "plugins", "scale", *values), "given")
-        if self.seed:
-            sources["seed"] = "given"
-        rules = matching_rules(
-            self.scale,
-            stream=self.stream,
-            method=self.method,
-            plugins=plugins,
-            buffer=self.buffer,
-            frozen=given.get("model.encoder_lr") == 0 or self.stream.startswith("features:"),
-        )
-        for rule in rules:
+        if self.buffer is not None:
+            given["buffer"] = self.buffer
+        frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
+        facts = {
+            "stream": [self.stream],
+            "method": [self.method],
+            "plugin": plugins,
+            "buffer": [str(self.buffer)],
+            "encoder": ["frozen" if frozen else "trained"],
+        }
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for rule in matching_rules(self.scale, facts):
             for name, value in rule.set.items():
                 # A rule may speak of a plug-in or an option that this run does not have.
-                if name in names or (name == "buffer" and self.buffer is None):
+                if name in names or name == "buffer":
                     name = names.get(name, name)
                     values[name], sources[name] = value, rule.source
-        values |= given
-        sources |= dict.fromkeys(given, "given")
         about = {
             "stream": self.stream,
             "method": self.method,
@@ -144,10 +141,13 @@ class RunRequest:
             "scale": self.scale,
             "identity": {name: source_digest(name) for name in (self.method, *plugins) if is_file(name)},
         }
-        config = _build(about, values, owners)
+        config = _build(about, values | given, owners)
         _check_values(config)
         if encoder := (self.encoder or choose_encoder(config.model.encoder)).identity:
-            config = config.model_copy(update={"identity": {**config.identity, "encoder": encoder}})
+            config = _identified(config, "encoder", encoder)
+        sources |= dict.fromkeys(("stream", "method", "plugins", "scale", *given), "given")
+        if self.seed:
+            sources["seed"] = "given"
         return RunSpec(config=config, sources={name: sources.get(name, "default") for name in config.flat()})
 
 
@@ -155,18 +155,21 @@ def _build(
     about: Mapping[str, Any], values: Mapping[str, Any], owners: Mapping[str, type[Settings]]
 ) -> Config:
     """Build the configuration from what is said about the run and values by full name."""
-    sections = {**Config.sections(), **owners}
-    tree = dict(about)
-    groups: dict[str, dict[str, Any]] = {section: {} for section in sections}
+    top = dict(about)
+    groups: dict[str, dict[str, Any]] = {section: {} for section in (*Config.sections(), *owners)}
     for name, value in values.items():
         section, _, key = name.rpartition(".")
-        (groups[section] if section else tree)[key] = value
-    checked = {
-        section: _validated(kind, groups[section], f"{section}.") for section, kind in sections.items()
+        (groups[section] if section else top)[key] = value
+    options = {
+        section: _validated(kind, groups.pop(section), f"{section}.") for section, kind in owners.items()
     }
-    options = {section: checked.pop(section) for section in owners}
-    config: Config = _validated(Config, tree | checked | _dumped(options), "")
+    config: Config = _validated(Config, top | groups | _dumped(options), "")
     return config
+
+
+def _identified(config: Config, name: str, digest: str) -> Config:
+    """Add a digest to what the run id covers."""
+    return config.model_copy(update={"identity": {**config.identity, name: digest}})
 
 
 def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None) -> list[RunSpec]:

@@ -35,29 +35,12 @@ class _Rule:
         return True
 
 
-def matching_rules(
-    scale: str, *, stream: str, method: str, plugins: Iterable[str], buffer: int | None, frozen: bool = False
-) -> list[_Rule]:
-    """Find the rules that hold for a run.
+def matching_rules(scale: str, facts: Mapping[str, Iterable[str]]) -> list[_Rule]:
+    """Return the rules of a scale that hold for a run, weakest first.
 
-    Args:
-        scale: The name of a scale.
-        stream: The name of the stream.
-        method: The name of the method.
-        plugins: The names of the plug-ins.
-        buffer: The number of remembered samples, or None if it was not given.
-        frozen: Whether the encoder is not trained.
-
-    Returns:
-        The rules, weakest first.
+    The facts about the run are the values that ``when`` compares: ``stream``, ``method``, ``plugin``, ``buffer``
+    ("None" if it was not given) and ``encoder`` ("frozen" or "trained").
     """
-    facts = {
-        "stream": [stream],
-        "method": [method],
-        "plugin": list(plugins),
-        "buffer": [str(buffer)],
-        "encoder": ["frozen" if frozen else "trained"],
-    }
     return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]
 
 
