@@ -11,7 +11,7 @@ import torch
 
 from gplasc.learning import Callback, Learner
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_configured_stream
+from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
 
 SLOW = '''
@@ -72,7 +72,7 @@ def new_learner():
     """Build the learner of some settings, before its first step; its attribute `stream` is what it is to learn."""
 
     def build(resolved: RunSpec, *callbacks: Callback, announced: bool = True) -> Learner:
-        stream = open_configured_stream(resolved, None)
+        stream, _ = open_inputs(resolved, None)
         learner = build_learner(resolved.config, stream, announced=announced, callbacks=callbacks)
         learner.stream = stream
         return learner

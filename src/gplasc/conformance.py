@@ -5,7 +5,6 @@ Each check learns a small synthetic stream, a second or less, and says in one se
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import io
 import math
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,10 +22,11 @@ from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner
 from gplasc.learning.checkpoints import digest
 from gplasc.memory import Buffer
+from gplasc.plugins import find_plugin
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_configured_stream
+from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.settings.components import is_file, list_plugins, section_names
+from gplasc.settings.components import section_names
 from gplasc.streams import Samples, Stream, Task
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
@@ -39,45 +38,39 @@ _BATCH = 5  # 16 samples a task: the last batch has one
 
 
 @dataclass(frozen=True)
-class CheckResult:
-    """What came out of one check."""
+class _Outcome:
+    """What came out of one check; the detail is what is wrong, or what there is to know."""
 
     check: str
     passed: bool
-    detail: str = ""
-    """What is wrong, or what there is to know."""
+    detail: str
 
 
 class _Failure(Exception):
     """A check has failed; the message says how."""
 
 
-def check_method(method: str, plugins: Sequence[str] = ()) -> list[CheckResult]:
+def check_method(method: str, plugins: Sequence[str] = ()) -> list[_Outcome]:
     """Run all checks on a method, given by its name or the path of its file, with plug-ins."""
     subject = _Subject(method, tuple(plugins))
     subject.settings(_STREAM, _BUFFER)  # an unknown name or an unreadable file is the caller's mistake
     outcomes = []
     for name, check in CHECKS.items():
         try:
-            outcomes.append(CheckResult(name, True, check(subject) or ""))
+            outcomes.append(_Outcome(name, True, check(subject) or ""))
         except _Failure as failure:
-            outcomes.append(CheckResult(name, False, str(failure)))
+            outcomes.append(_Outcome(name, False, str(failure)))
         except (KeyboardInterrupt, UserError):
             raise
-        except Exception as error:  # whatever a user's method may raise is the finding
-            outcomes.append(CheckResult(name, False, f"{type(error).__name__}: {error}"))
+        except Exception as error:  # a user's method may raise anything
+            outcomes.append(_Outcome(name, False, f"{type(error).__name__}: {error}"))
     return outcomes
 
 
 def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool]:
     """Run all checks on a method, alone and with each plug-in, or on a plug-in with three kinds of methods.
 
-    Args:
-        name: The name of a method or plug-in, or the path of a file with one.
-        plugins: What a method is combined with.
-
-    Returns:
-        A table with one column for each combination, and whether all checks passed.
+    Return a table with one column for each combination, and whether all checks passed.
     """
     pairs: list[tuple[str, tuple[str, ...]]]
     if _is_plugin(name):
@@ -91,18 +84,15 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
 
 
 def _is_plugin(name: str) -> bool:
-    """Tell whether a name, or the classes that a user's file defines, belong to a plug-in."""
-    if not is_file(name):
-        return name in list_plugins()
+    """Tell whether a name, or the class that a user's file defines, is a plug-in."""
     try:
-        tree = ast.parse(Path(name).read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):  # importing it will say more
+        find_plugin(name)
+    except UserError:  # a file that cannot be imported is reported as a method
         return False
-    bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
-    return any(base.partition("[")[0].rpartition(".")[2] == "Plugin" for base in bases)
+    return True
 
 
-def _cell(outcome: CheckResult) -> Marked:
+def _cell(outcome: _Outcome) -> Marked:
     word = "passed" if outcome.passed else "FAILED"
     text = f"{word}: {outcome.detail}" if outcome.detail else word
     return Marked(text, "better" if outcome.passed else "worse")
@@ -163,8 +153,7 @@ class _Subject:
             "train.lr": 0.05,
             "train.batch": _BATCH,
         }
-        request = RunRequest(stream, self.method, self.plugins, buffer, scale="smoke", settings=given)
-        return request.resolve()
+        return RunRequest(stream, self.method, self.plugins, buffer, scale="smoke", settings=given).resolve()
 
     def learn(
         self,
@@ -177,9 +166,9 @@ class _Subject:
         wrap: Callable[[Stream], Stream] = lambda stream: stream,
     ) -> Learner:
         """Learn a whole stream, or the rest of it from a state on."""
-        resolved = self.settings(stream, buffer)
-        opened = wrap(open_configured_stream(resolved, None))
-        learner = build_learner(resolved.config, opened, announced=announced, callbacks=[trail])
+        spec = self.settings(stream, buffer)
+        opened = wrap(open_inputs(spec, None)[0])
+        learner = build_learner(spec.config, opened, announced=announced, callbacks=[trail])
         if state is not None:
             learner.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
         learner.learn(opened)
@@ -250,8 +239,8 @@ def _resumes(subject: _Subject) -> str:
 
 
 def _budget(subject: _Subject) -> None:
-    for buffer in (_BUFFER, 1, 0):
-        trail = subject.first[1] if buffer == _BUFFER else _Trail()
+    trails = {_BUFFER: subject.first[1], 1: _Trail(), 0: _Trail()}
+    for buffer, trail in trails.items():
         if buffer != _BUFFER:
             subject.learn(trail, buffer=buffer)
         if trail.largest > buffer:

@@ -17,13 +17,13 @@ from gplasc.learning.checkpoints import digest
 from gplasc.learning.devices import Hardware
 from gplasc.learning.pool import Pool, _fits
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_configured_stream
+from gplasc.runs.inputs import open_inputs
 
 
 def trained(tiny, precision="float32", compiled=False):
     """Learn two tasks; a value that is not finite would end the run."""
     resolved = tiny("co2l", ("gplasc",), **{"train.lr": 0.05, "train.precision": precision})
-    stream = open_configured_stream(resolved, None)
+    stream, _ = open_inputs(resolved, None)
     learner = build_learner(resolved.config, stream, compiled=compiled)
     for index in range(2):
         learner.learn_task(stream[index], past=stream[:index])
@@ -110,7 +110,7 @@ def test_images_are_kept_on_a_gpu_with_room_for_them(monkeypatch):
 def test_images_kept_on_the_device_give_the_same_run(method, tiny, monkeypatch):
     def learned():
         resolved = tiny(method, ("gplasc",))
-        stream = open_configured_stream(resolved, None)
+        stream, _ = open_inputs(resolved, None)
         learner = build_learner(resolved.config, stream)
         for index in range(2):
             learner.learn_task(stream[index], past=stream[:index])
@@ -170,7 +170,7 @@ class Literals(TorchFunctionMode):
 def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
     """On the meta device there are no values, so that whatever reads one is an error as well."""
     resolved = tiny(method, ("gplasc",))
-    stream = open_configured_stream(resolved, None)
+    stream, _ = open_inputs(resolved, None)
     known = build_learner(resolved.config, stream)
     known.learn_task(stream[0])  # on the CPU, for a memory
     # The meta device has no autocast and no pinned memory.

@@ -9,7 +9,7 @@ from torch import nn
 from gplasc.learning.checkpoints import digest
 from gplasc.learning.distributed import Processes, joined, synchronize_batchnorm
 from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_configured_stream
+from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=3,train=10,test=6"
@@ -36,7 +36,7 @@ def compare_steps(method, plugins, processes, precision="float32"):
     settings |= {"train.epochs": 1, "probe.epochs": 2, "train.precision": precision}
     settings |= {"gplasc.range_form": "softplus"} if plugins else {}
     resolved = RunRequest(STREAM, method, plugins, buffer=9, scale="smoke", settings=settings).resolve()
-    stream = open_configured_stream(resolved, None)
+    stream, _ = open_inputs(resolved, None)
     one = build_learner(resolved.config, stream)
     one.learn_task(stream[0])
     state = copy.deepcopy(one.state_dict())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gplasc._io.display import Display, Quiet
-from gplasc.errors import UserError
+from gplasc._io.display import Display
 from gplasc.models import Encoder
 from gplasc.runs.encoder import configured_encoder, image_format
 from gplasc.runs.features import FeatureExtractor, feature_stream
@@ -35,12 +34,10 @@ def open_inputs(
         folder: Where the features of a frozen encoder are kept; default: the user's cache folder.
     """
     config = spec.config
-    if (
-        encoder is None and ":" in config.model.encoder
-    ):  # one of the user's own may decide the size of the images
+    if encoder is None and ":" in config.model.encoder:  # one of the user's own may have a size of images
         encoder = configured_encoder(config)
     if stream is None:
-        stream = open_configured_stream(spec, data_dir, image_size=encoder.image_size if encoder else None)
+        stream = _open_stream(spec, data_dir, encoder.image_size if encoder else None)
     if stream.features:
         return stream, None
     encoder = encoder or configured_encoder(config, stream.image_shape[0])
@@ -48,39 +45,17 @@ def open_inputs(
         return stream, encoder
     images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
     extractor = FeatureExtractor(encoder, config, images, views=config.model.feature_views, device=device)
-    shown = display or Quiet()
+    shown = display or Display()
     return feature_stream(stream, extractor, folder, lambda done: shown.phase(f"features {done:.0%}")), None
 
 
-def write_features(
-    spec: RunSpec, out: Path, *, data_dir: str | Path | None, device: str, display: Display
-) -> str:
-    """Compute the features of a stream with a frozen encoder and write them into a folder.
-
-    Returns:
-        One line about what was written.
-
-    Raises:
-        UserError: If the folder holds other features, or the stream has no images.
-    """
-    if spec.config.stream.startswith("features:"):
-        raise UserError(f"{spec.config.stream} holds features already; give a stream of images")
-    stream, _ = open_inputs(spec, data_dir, device=device, display=display, folder=out)
-    return (
-        f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
-        f"{stream.image_shape[-1]} features; learn them with --stream features:{out}"
-    )
-
-
-def open_configured_stream(
-    spec: RunSpec, data_dir: str | Path | None, *, image_size: int | None = None
-) -> Stream:
+def _open_stream(spec: RunSpec, data_dir: str | Path | None, image_size: int | None) -> Stream:
     """Open the stream as the settings want it; `image_size` is used where they leave the size open."""
-    data = spec.config.data
-    if not find_stream(spec.config.stream)[0].size_is_setting:
+    data, name = spec.config.data, spec.config.stream
+    if not find_stream(name)[0].size_is_setting:
         image_size = None
     return open_stream(
-        spec.config.stream,
+        name,
         data_dir=data_dir,
         classes_per_task=data.classes_per_task,
         class_order_seed=data.class_order_seed,
