@@ -17,7 +17,6 @@ from gplasc.paper.definition import load_experiment
 from gplasc.paper.reproduce import preview, reproduce
 from gplasc.results.group import Measure
 from gplasc.results.record import Record, read_record, write_record
-from gplasc.runs.cost import Cost
 from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace
 from gplasc.streams.info import StandIn
@@ -284,7 +283,7 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
 
     def measured(resolved, **more):
         used.append(torch.get_num_threads())
-        return Cost(seconds=1.0, details={})
+        return 1.0, ""
 
     monkeypatch.setattr("gplasc.study.forecast.measure_cost", measured)
     before = torch.get_num_threads()

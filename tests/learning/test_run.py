@@ -325,7 +325,7 @@ def test_dry_run_writes_nothing(tiny, tmp_path, monkeypatch):
     from gplasc.runs.cost import measure_cost
 
     monkeypatch.chdir(tmp_path)
-    text = str(measure_cost(tiny("cclis", ("gplasc",)), device="cpu"))
+    _, text = measure_cost(tiny("cclis", ("gplasc",)), device="cpu")
     for word in ("steps", "parameters", "memory", "disk", "time"):
         assert f"\n{word}" in text
     assert not list(tmp_path.iterdir())

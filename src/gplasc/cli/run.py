@@ -101,7 +101,7 @@ def run_command(
     if dry_run:
         from gplasc.runs.cost import measure_cost
 
-        print(measure_cost(spec, data_dir=place.data_dir, device=place.device))
+        print(measure_cost(spec, data_dir=place.data_dir, device=place.device)[1])
         return 0
     from gplasc._io.display import display
     from gplasc.runs.execute import execute_joined

@@ -91,15 +91,8 @@ def _environment(device: torch.device) -> dict[str, Any]:
 @lru_cache
 def _commit() -> str | None:
     """Return the commit of the source tree, if there is one."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
-        result = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
+        return subprocess.check_output(command, text=True, timeout=5, stderr=subprocess.DEVNULL).strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout.strip()

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
-from gplasc.learning import Callback, Component, Expected, Head, ImageFormat, Learner, Method, Plugin
+from gplasc.learning import Callback, Expected, Head, ImageFormat, Learner
 from gplasc.learning.devices import Hardware
 from gplasc.learning.distributed import Processes
 from gplasc.methods import find_method
-from gplasc.models import (
-    Encoder,
-    FeatureAdapter,
-    FixedFeatures,
-    LinearClassifier,
-    Network,
-    ProjectionHead,
-)
+from gplasc.models import Encoder, FeatureAdapter, FixedFeatures, LinearClassifier, Network, ProjectionHead
 from gplasc.plugins import find_plugin
 from gplasc.random import Generators
 from gplasc.runs.encoder import configured_encoder, image_format
@@ -37,11 +28,11 @@ def build_learner(
     announced: bool = True,
     callbacks: Sequence[Callback] = (),
 ) -> Learner:
-    """Build the learner of a run.
+    """Build the learner of a run for a stream, or for the images (or features), classes and tasks that are expected.
 
     Args:
         config: The complete settings.
-        expected: What will be learned: images or features, how many classes, how many tasks.
+        expected: What will be learned.
         encoder: The encoder of images; default: the one that the settings name.
         device: Where to compute.
         processes: The processes that compute the run together; default: this one alone.
@@ -50,10 +41,11 @@ def build_learner(
             classes of the first task.
         callbacks: See `gplasc.Callback`.
     """
-    method: Method[Any] = _component(find_method(config.method), config, 0)
-    plugins: list[Plugin[Any]] = [
-        _component(find_plugin(name), config, number) for number, name in enumerate(config.plugins, 1)
+    kinds = (find_method(config.method), *map(find_plugin, config.plugins))
+    components: list[Any] = [
+        kind(kind.Settings(**options)) for kind, options in zip(kinds, config.options.values(), strict=True)
     ]
+    method, *plugins = components
     if isinstance(expected, Stream):
         if encoder is None and not expected.features:
             encoder = configured_encoder(config, expected.image_shape[0])
@@ -63,7 +55,7 @@ def build_learner(
         dim, generator = images.shape[-1], Generators(config.seed)["weights.encoder"]
         encoder = FeatureAdapter(dim, generator=generator) if method.trains else FixedFeatures(dim)
     assert encoder is not None
-    heads = frozenset().union(*(component.heads for component in (method, *plugins)))
+    heads = frozenset().union(*(component.heads for component in components))
     return Learner(
         method,
         plugins,
@@ -88,21 +80,11 @@ def _expect(stream: Stream, encoder: Encoder | None, announced: bool) -> Expecte
 def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
-    projection: nn.Module | None = None
-    classifier: LinearClassifier | None = None
+    dim = encoder.feature_dim
+    projection = classifier = None
     if "projection" in heads:
-        projection = ProjectionHead(
-            encoder.feature_dim,
-            hidden=model.projection_hidden,
-            out=model.projection_dim,
-            generator=random["weights.projection"],
-        )
+        hidden, out = model.projection_hidden, model.projection_dim
+        projection = ProjectionHead(dim, hidden=hidden, out=out, generator=random["weights.projection"])
     if "classifier" in heads:
-        generator = random["weights.classifier"]
-        classifier = LinearClassifier(encoder.feature_dim, num_classes, generator=generator)
+        classifier = LinearClassifier(dim, num_classes, generator=random["weights.classifier"])
     return Network(encoder, projection, classifier)
-
-
-def _component(kind: type[Component[Any]], config: Config, number: int) -> Any:
-    """Build the method (number 0) or a plug-in; the options stand in the same order."""
-    return kind(kind.Settings(**list(config.options.values())[number]))

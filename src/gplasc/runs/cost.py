@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -28,21 +27,13 @@ _SHARE = 8  # samples of the first, short step
 _LONG = 1.0  # seconds of a step from which on the short one must do
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a run would cost: seconds in all, and the details for people."""
+def measure_cost(
+    spec: RunSpec, *, data_dir: str | Path | None = None, device: str | None = None
+) -> tuple[float, str]:
+    """Take a few steps of the first two tasks and extrapolate; return the seconds and a text with details.
 
-    seconds: float
-    details: Mapping[str, str]
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<11}{text}" for name, text in self.details.items())
-
-
-def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: str | None = None) -> Cost:
-    """Take a few steps of the first two tasks and extrapolate; nothing is written.
-
-    Where a step of a whole batch would take longer than a second, a step of a few samples is extrapolated too.
+    Nothing is written. Where a step of a whole batch would take longer than a second, a step of a few samples is
+    extrapolated too.
 
     The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
@@ -51,14 +42,15 @@ def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: s
     learner = build_learner(config, stream, encoder=encoder, device=device)
     method, ctx = learner.method, learner.ctx
     sizes = [len(task.train) for task in stream]
-    pools = pool_sizes(config, method.pool, sizes) if method.trains else [0] * len(sizes)
-    steps = steps_per_task(config, method.pool, sizes) if method.trains else [0] * len(sizes)
+    pools = steps = [0] * len(sizes)
+    first = later = 0.0
+    if method.trains:
+        pools, steps = (count(config, method.pool, sizes) for count in (pool_sizes, steps_per_task))
+        first = later = _seconds_per_step(learner, stream, 0)
+        if len(stream) > 1:
+            learner.keep_previous()
+            later = _seconds_per_step(learner, stream, 1)
     images = sum(size * epochs_of(config.train, index) for index, size in enumerate(pools))
-
-    first = later = _seconds_per_step(learner, stream, 0) if method.trains else 0.0
-    if len(stream) > 1 and method.trains:
-        learner.keep_previous()
-        later = _seconds_per_step(learner, stream, 1)
     training = first * steps[0] + later * sum(steps[1:])
 
     start = time.perf_counter()
@@ -84,7 +76,7 @@ def measure_cost(spec: RunSpec, *, data_dir: str | Path | None = None, device: s
         "time": f"{duration(seconds)} in all: {duration(training)} training, "
         f"{duration(probing)} probe features, {duration(forward * tested)} evaluation",
     }
-    return Cost(seconds, details)
+    return seconds, "\n".join(f"{name:<11}{text}" for name, text in details.items())
 
 
 @contextmanager

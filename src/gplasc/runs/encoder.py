@@ -15,14 +15,7 @@ from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.learning import ImageFormat
 from gplasc.learning.checkpoints import digest
-from gplasc.models import (
-    ENCODERS,
-    Encoder,
-    EncoderBuilder,
-    ForeignEncoder,
-    as_encoder,
-    build_encoder,
-)
+from gplasc.models import ENCODERS, Encoder, EncoderBuilder, ForeignEncoder, as_encoder, build_encoder
 from gplasc.random import Generators
 from gplasc.settings.components import source_digest
 from gplasc.settings.types import OBJECT, Config
@@ -40,11 +33,8 @@ class EncoderChoice:
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that follow: the name, and encoder_lr 0 for an object without trainable parameters."""
         chosen: dict[str, Any] = {"model.encoder": self.name}
-        if (
-            self.name.startswith(OBJECT)
-            and self.encoder
-            and not {"encoder_lr", "model.encoder_lr"} & set(given)
-        ):
+        stated = {"encoder_lr", "model.encoder_lr"} & set(given)
+        if self.encoder and self.name.startswith(OBJECT) and not stated:
             trainable = any(parameter.requires_grad for parameter in self.encoder.parameters())
             chosen["model.encoder_lr"] = 1.0 if trainable else 0.0
         return chosen
@@ -57,10 +47,7 @@ class EncoderChoice:
 
 
 def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
-    """Find out what a user means by an encoder.
-
-    Args:
-        value: A name, ``FILE.py:function``, ``package.module:function``, a module, or a function that builds one.
+    """Choose the encoder that a user names (also ``FILE.py:function``, ``package.module:function``) or gives.
 
     Raises:
         UserError: If there is no such encoder, or it cannot be used as one.
@@ -94,11 +81,7 @@ def _identify(name: str) -> str:
 
 
 def configured_encoder(config: Config, channels: int = 3) -> Encoder:
-    """Build the encoder that the settings name, frozen if they say so.
-
-    Args:
-        config: The settings.
-        channels: Channels of the images, on which a built-in encoder depends.
+    """Build the encoder that the settings name, frozen if they say so; a built-in one for images of some channels.
 
     Raises:
         UserError: If it was passed as an object and cannot be built again.

@@ -144,6 +144,8 @@ def _compute(
         on_saved=workspace.on_saved,
     )
     signals = StopSignals(checkpoint.save)
+    progress = ProgressDisplay(display, tasks=len(stream), total_steps=_total_steps(config, stream))
+    tensorboard = [TensorBoard(folder.path)] if workspace.tensorboard else []
     learner = build_learner(
         config,
         stream,
@@ -151,15 +153,7 @@ def _compute(
         device=device,
         processes=processes,
         compiled=workspace.compiled,
-        callbacks=[
-            FiniteCheck(),
-            log,
-            ProgressDisplay(display, tasks=len(stream), total_steps=_total_steps(config, stream)),
-            *([TensorBoard(folder.path)] if workspace.tensorboard else []),
-            *callbacks,
-            checkpoint,
-            signals,
-        ],
+        callbacks=[FiniteCheck(), log, progress, *tensorboard, *callbacks, checkpoint, signals],
     )
     _resume(learner, folder.path, display)
     if missing := log.resume(learner.position.total_steps):
@@ -190,12 +184,12 @@ def _code(config: Config) -> dict[str, str]:
 def _resume(learner: Learner, folder: Path, display: Display) -> None:
     """Load the newest intact checkpoint, if there is one."""
     state, damaged = checkpoints.load_newest(folder)
+    if state is None and damaged:
+        raise UserError(
+            f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
+            "or restore the files from a copy"
+        )
     if state is None:
-        if damaged:
-            raise UserError(
-                f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
-                "or restore the files from a copy"
-            )
         return
     for path in damaged:
         display.say(f"the checkpoint {path.name} is damaged; using the one before it")
@@ -225,11 +219,13 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
     from safetensors.torch import save
 
     ctx = learner.ctx
-    tensors = dict(ctx.modules.state_dict())
     assert ctx.predictor is not None
-    tensors |= {f"predictor.{name}": value for name, value in ctx.predictor.state_dict().items()}
-    weights = {name: value.clone() for name, value in tensors.items() if isinstance(value, Tensor)}
-    write_atomic(folder / WEIGHTS, save({name: value.contiguous() for name, value in weights.items()}))
+    predictor = {f"predictor.{name}": value for name, value in ctx.predictor.state_dict().items()}
+    tensors = ctx.modules.state_dict() | predictor
+    weights = {
+        name: value.clone().contiguous() for name, value in tensors.items() if isinstance(value, Tensor)
+    }
+    write_atomic(folder / WEIGHTS, save(weights))
     if keep_memory:
         kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
         state = learner.state_dict()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -29,15 +29,7 @@ _FORMAT = 1
 
 
 class FeatureExtractor:
-    """Maps images to features with a frozen encoder.
-
-    Args:
-        encoder: The encoder; it is frozen.
-        config: The settings of the augmentation.
-        images: The format of the images, see `gplasc.runs.encoder.image_format`.
-        views: The number of augmented views of each training image.
-        device: Where to compute.
-    """
+    """Maps images to features with an encoder, which is frozen; training images also in some augmented views."""
 
     def __init__(
         self, encoder: Encoder, config: Config, images: ImageFormat, *, views: int, device: str = "cpu"
@@ -90,12 +82,8 @@ def feature_stream(
 ) -> Stream:
     """Return the same tasks with features in place of images; they are written into a folder.
 
-    Args:
-        stream: The stream of images.
-        extractor: What computes the features.
-        folder: Where the features are kept; what is there already is not computed again. Default: the user's cache
-            folder, under a digest of images and encoder.
-        on_progress: Called with the share that is done.
+    What the folder holds already is not computed again. Default: one in the user's cache folder, under a digest of
+    images and encoder.
 
     Raises:
         UserError: If the folder holds features of another encoder or stream.
@@ -154,15 +142,14 @@ def _write(
         for split, samples in parts.items():
             if samples is None:
                 continue
-            path = folder / part_name(task.index, split)
+            path, training = folder / part_name(task.index, split), split == "train"
             if path.exists():
-                advance(len(samples) * (split == "train"))
+                advance(len(samples) * training)
                 continue
-            if split == "train":
-                pieces = [extractor.with_views(x, advance) for x in _pieces(samples)]
-            else:
-                pieces = [extractor.plain(x) for x in _pieces(samples)]
-            write_atomic(path, save({"x": torch.cat(pieces), "y": samples.y.contiguous()}))
+            compute = partial(extractor.with_views, on_progress=advance) if training else extractor.plain
+            pieces = torch.arange(len(samples)).split(_ROWS)  # of an empty split one that is empty
+            x = torch.cat([compute(samples.take(rows).x) for rows in pieces])
+            write_atomic(path, save({"x": x, "y": samples.y.contiguous()}))
     index = {
         "format": _FORMAT,
         "stream": stream.name,
@@ -171,9 +158,3 @@ def _write(
         "identity": extractor.identity,
     }
     write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")
-
-
-def _pieces(samples: Samples) -> Iterator[Tensor]:
-    """Yield the images in pieces; an empty split is one empty piece."""
-    for rows in torch.arange(len(samples)).split(_ROWS):
-        yield samples.take(rows).x

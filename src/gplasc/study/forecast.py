@@ -60,12 +60,12 @@ def forecast(
         if kind not in how and time.monotonic() - start < budget:
             try:
                 with torch_threads(threads):
-                    cost = measure_cost(cell.spec, data_dir=workspace.data_dir, device=workspace.device)
+                    cost, _ = measure_cost(cell.spec, data_dir=workspace.data_dir, device=workspace.device)
             except UserError as error:
                 problems[f"could not be measured: {error}"] = None
                 continue
-            seconds[kind], how[kind] = cost.seconds, "from a few measured steps"
-            on_stream[kind[:3]].append(cost.seconds)
+            seconds[kind], how[kind] = cost, "from a few measured steps"
+            on_stream[kind[:3]].append(cost)
     for kind in kinds:
         if kind not in how and on_stream[kind[:3]]:
             seconds[kind] = fmean(on_stream[kind[:3]])
