@@ -104,10 +104,6 @@ class Display:
         """Reset the terminal."""
 
 
-class Quiet(Display):
-    """Shows nothing."""
-
-
 class Lines(Display):
     """Plain lines: one for every run that ends, and now and then one for each that is running.
 
@@ -281,5 +277,5 @@ class Live(Lines):
 def display(quiet: bool = False) -> Display:
     """Return what fits where standard error goes."""
     if quiet:
-        return Quiet()
+        return Display()
     return Live() if sys.stderr.isatty() else Lines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -45,7 +44,7 @@ _MOVED = {
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Asked last, for modules that nobody else finds."""
+    """Finds the modules that were moved; the import system asks it last."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -66,6 +65,5 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Add the finder to the import system, once."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+    """Add the finder to the import system."""
+    sys.meta_path.append(_Finder())

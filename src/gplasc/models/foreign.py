@@ -134,7 +134,7 @@ def as_encoder(value: str | nn.Module | EncoderBuilder) -> Encoder:
     Raises:
         UserError: If it is none of these, or cannot be used as an encoder.
     """
-    made = find_object(value, "encoder") if isinstance(value, str) else value
+    made = find_object(value) if isinstance(value, str) else value
     if callable(made) and not isinstance(made, nn.Module):
         made = _build(made)
     if not isinstance(made, nn.Module):

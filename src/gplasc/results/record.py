@@ -118,11 +118,7 @@ class Record(_Part):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "") -> Record:
-        """Check the content of a record.
-
-        Args:
-            data: Plain values; metrics among them are ignored.
-            where: The name of the record in an error message; default: the run.
+        """Check plain values; `where` names the record in an error message, by default the run does.
 
         Raises:
             UserError: If something is missing, or of another type or size.
@@ -187,11 +183,8 @@ class Record(_Part):
 
     def phase_seconds(self) -> dict[str, float]:
         """Return the seconds of each phase, summed over the tasks."""
-        total: dict[str, float] = {}
-        for phases in self.timings:
-            for name, seconds in phases.items():
-                total[name] = total.get(name, 0.0) + seconds
-        return total
+        names = dict.fromkeys(name for phases in self.timings for name in phases)
+        return {name: sum(phases.get(name, 0.0) for phases in self.timings) for name in names}
 
 
 def read_record(folder: Path) -> Record | None:
@@ -225,23 +218,17 @@ def write_record(folder: Path, record: Record) -> None:
 
 
 def load_records(folders: Iterable[Path]) -> tuple[list[Record], list[str]]:
-    """Read the records of all complete runs in (or below) the folders, each run once.
+    """Read the records of all complete runs in (or below) the folders, each run once, in the order of their paths.
 
-    Args:
-        folders: Folders of runs.
-
-    Returns:
-        The records, in the order of their paths, and a sentence for each one that was skipped because it is damaged, of
-        another version, or written by something else.
+    The second list has a sentence for each one that was skipped because it is damaged, of another version, or written
+    by something else.
     """
     records: dict[str, Record] = {}
     skipped = []
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECORD))):
         try:
-            record = read_record(path.parent)
+            if record := read_record(path.parent):
+                records[record.run_id] = record
         except UserError as error:
             skipped.append(str(error))
-            continue
-        if record is not None:
-            records[record.run_id] = record
     return list(records.values()), skipped

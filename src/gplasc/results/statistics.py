@@ -62,14 +62,8 @@ class Difference:
 def paired_difference(base: Mapping[Any, float], other: Mapping[Any, float]) -> Difference:
     """Compare values that share a key (the seed).
 
-    The interval is that of Student's t: mean ± t(0.975, n - 1) · std / √n of the differences.
-
-    Args:
-        base: Values by key.
-        other: Values by key.
-
-    Returns:
-        The mean of ``other - base`` over the common keys, its interval and the number of pairs.
+    The mean is that of ``other - base`` over the common keys. The interval is that of Student's t:
+    mean ± t(0.975, n - 1) · std / √n of the differences.
 
     >>> str(paired_difference({0: 60.0, 1: 61.0, 2: 62.0}, {0: 64.6, 1: 65.4, 2: 65.4, 7: 9.0}))
     '+4.13 [+2.54, +5.73] (n=3)'

@@ -73,7 +73,7 @@ def _identify(name: str) -> str:
     if name.startswith(OBJECT) or name in ENCODERS:
         return ""
     if ":" in name:
-        return source_digest(name, "encoder")
+        return source_digest(name)
     raise UserError(
         f"there is no encoder '{name}'; {did_you_mean(name, ENCODERS)} "
         "(your own: FILE.py:function or package.module:function)"

@@ -45,16 +45,13 @@ class RunSpec(Settings):
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
         """Add the digest of the data to the settings, so that the run id covers it.
 
-        Args:
-            data_dir: Where data sets are.
-            stream: The stream itself where it has no name that can be opened.
+        `stream` is the stream itself where it has no name that can be opened.
 
         Raises:
             UserError: If the data is missing or cannot be read.
         """
-        return self._with_data(
-            fingerprint(self.config.stream if stream is None else stream, data_dir=data_dir)
-        )
+        data = self.config.stream if stream is None else stream
+        return self._with_data(fingerprint(data, data_dir=data_dir))
 
     @classmethod
     def stored(cls, record: Record) -> RunSpec:

@@ -19,7 +19,7 @@ from gplasc.errors import UserError
 
 _Kind = TypeVar("_Kind")
 _RESERVED = ("data", "model", "train", "probe")
-_copies: dict[Path, Path] = {}
+_copies: dict[str, Path] = {}
 
 
 def list_methods() -> dict[str, str]:
@@ -38,12 +38,7 @@ def is_file(name: str) -> bool:
 
 
 def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
-    """Return the class of a component.
-
-    Args:
-        name: The name of a module of ``package``, or the path of a Python file.
-        package: ``"methods"`` or ``"plugins"``.
-        base: The class that it must be derived from.
+    """Return the class, derived from `base`, in a module of "methods" or "plugins" or in a Python file.
 
     Raises:
         UserError: If there is no such component, or its file cannot be imported.
@@ -69,18 +64,14 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
     return own[0]
 
 
-def find_object(reference: str, noun: str) -> object:
-    """Return what ``FILE.py:NAME`` or ``package.module:NAME`` names.
-
-    Args:
-        reference: The file or the module, and the name in it.
-        noun: What it is, for messages.
+def find_object(reference: str) -> object:
+    """Return the encoder, or what builds it, that ``FILE.py:NAME`` or ``package.module:NAME`` names.
 
     Raises:
-        UserError: If it cannot be imported, or has no such name.
+        UserError: If it cannot be imported, or there is no such name.
     """
-    place, name = _split(reference, noun)
-    module = _import(place, noun)
+    place, name = _split(reference)
+    module = _import(place, "encoder")
     if not hasattr(module, name):
         public = [other for other in vars(module) if not other.startswith("_")]
         raise UserError(f"{place} has no '{name}'; {did_you_mean(name, public)}")
@@ -88,22 +79,22 @@ def find_object(reference: str, noun: str) -> object:
     return value
 
 
-def source_digest(reference: str, noun: str = "file") -> str:
+def source_digest(reference: str) -> str:
     """Return the SHA-256 of the source of ``FILE.py``, ``FILE.py:NAME`` or ``package.module:NAME``, and of NAME."""
     if is_file(reference):
-        return hashlib.sha256(_read_source(Path(reference)).encode()).hexdigest()
-    place, name = _split(reference, noun)
-    path = Path(place)
+        return hashlib.sha256(_read_source(reference).encode()).hexdigest()
+    place, name = _split(reference)
+    path: str | None = place
     if not is_file(place):
         try:
             spec = importlib.util.find_spec(place)
         except (ImportError, ValueError):
             spec = None
-        if spec is None or spec.origin is None:
-            raise UserError(
-                f"the {noun} module {place} is not installed; write FILE.py:function or package.module:function"
-            )
-        path = Path(spec.origin)
+        path = spec.origin if spec else None
+    if path is None:
+        raise UserError(
+            f"the encoder module {place} is not installed; write FILE.py:function or package.module:function"
+        )
     return hashlib.sha256(f"{name}\0{_read_source(path)}".encode()).hexdigest()
 
 
@@ -125,26 +116,26 @@ def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
 
 
 def read_from_copies(copies: Mapping[str, Path]) -> None:
-    """Read users' files from copies, on a machine that does not have the originals.
-
-    Args:
-        copies: The copy of each file, by the path that settings name.
-    """
-    _copies.update({Path(name): copy for name, copy in copies.items()})
+    """Read users' files, by the paths that settings name, from copies on a machine without the originals."""
+    _copies.update(copies)
 
 
-def _split(reference: str, noun: str) -> tuple[str, str]:
+def _split(reference: str) -> tuple[str, str]:
     place, colon, name = reference.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise UserError(
-            f"the {noun} '{reference}' is no reference; write FILE.py:function or package.module:function"
+            f"the encoder '{reference}' is no reference; write FILE.py:function or package.module:function"
         )
     return place, name
 
 
-def _read_source(path: Path) -> str:
+def _source(path: str) -> Path:
+    return _copies.get(path, Path(path))
+
+
+def _read_source(path: str) -> str:
     try:
-        return _copies.get(path, path).read_text(encoding="utf-8")
+        return _source(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the file {path} cannot be read ({error}); give the path of a Python file") from None
 
@@ -166,10 +157,9 @@ def _import(place: str, noun: str) -> ModuleType:
     try:
         if not is_file(place):
             return importlib.import_module(place)
-        path = Path(place)
-        source = _copies.get(path, path)
+        source = _source(place)
         # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
-        name = f"gplasc_user_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+        name = f"gplasc_user_{hashlib.sha256(str(Path(place).absolute()).encode()).hexdigest()[:12]}"
         spec = importlib.util.spec_from_file_location(name, source)
         if spec is None or spec.loader is None or not source.is_file():
             raise UserError(f"the {noun} file {place} does not exist; give the path of a Python file")
