@@ -1,4 +1,4 @@
-"""The one exception that means: the user can mend this."""
+"""Errors that the user can correct, and the request to stop."""
 
 
 class UserError(Exception):

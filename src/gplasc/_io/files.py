@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent: write under a temporary name beside the target, then rename."""
+"""Files and folders that are whole or absent: write under a temporary name next to the target, then rename."""
 
 import os
 import re
@@ -77,8 +77,8 @@ def remove_leftovers(folder: Path) -> list[Path]:
 
     Call it while you hold the lock of the folder: a temporary file of a process at work looks the same.
     """
-    found = [entry for entry in folder.glob(".*") if _TEMPORARY.fullmatch(entry.name)]
-    for path in found:
+    leftovers = [entry for entry in folder.glob(".*") if _TEMPORARY.fullmatch(entry.name)]
+    for path in leftovers:
         with suppress(OSError):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return found
+    return leftovers

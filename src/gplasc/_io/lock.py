@@ -17,15 +17,13 @@ class Held(Exception):
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock `path` for the length of a `with` block. The empty file stays, for the next process.
+    """Hold the lock file `path` for the length of a `with` block; its folder is made when missing.
+
+    The empty file stays, for the next process.
 
     On a file system without locks (some network mounts) the file NAME.soft takes the lock's place while the
     block runs, with a warning. A process that is killed leaves it behind; it is then recognized as stale on
     the same machine, and has to be deleted by hand on another one.
-
-    Args:
-        path: The lock file; its folder is made when missing.
-        wait: Whether to wait for the process that holds the lock now.
 
     Raises:
         Held: If another process holds it and `wait` is False.

@@ -1,4 +1,4 @@
-"""The way of tensors from the CPU to the device."""
+"""Host-to-device copies."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def lookup(
     metric: str = "final_accuracy",
     point: str | None = None,
 ) -> Published | None:
-    """Find a published number; one whose buffer was not stated is found for any. None if it was not published.
+    """Return a published number, or None; one whose buffer was not stated holds for any.
 
     >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
     '70.59 ± 1.26'

@@ -54,7 +54,7 @@ def restore(
 ) -> Restored:
     """Load the network of a finished run, checked bit for bit against its record, and open its stream.
 
-    ``stream``: the stream itself where it has no name that can be opened.
+    `stream` is the stream itself where it has no name that can be opened.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

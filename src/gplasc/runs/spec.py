@@ -110,8 +110,8 @@ class RunRequest:
             for section, kind in (Config.sections() | owners).items()
             for accepted, name in kind.accepted_names().items()
         }
-        said = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
-        given = {_full_name(name, names): value for name, value in said.items()}
+        settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
+        given = {_full_name(name, names): value for name, value in settings.items()}
         if self.buffer is not None:
             given["buffer"] = self.buffer
         frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
