@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gplasc import GPLASC, open_stream
-from gplasc.results.statistics import paired_difference, spread
+from gplasc.results.statistics import Difference, spread
 
 STREAMS = ("seq-digits", "seq-fashion", "seq-cifar10")
 PAPER = {"lambda_range": 1.0, "lambda_position": 1.0, "lambda_distill": 1.0}
@@ -177,7 +177,7 @@ def main() -> None:
                     warned += any("collapsed" in str(warning.message) for warning in caught)
                 alone = alone or accuracies
                 values = spread(list(accuracies.values()))
-                difference = "" if variant == "none" else f"{paired_difference(alone, accuracies)}"
+                difference = "" if variant == "none" else f"{Difference.of(alone, accuracies)}"
                 print(
                     f"| {stream} | {encoder} | {features} | {variant} | {values.mean:.1f} ± {values.std:.1f} | "
                     f"{difference} | {statistics.fmean(dead):.2f} | {warned} of {arguments.seeds} |",

@@ -18,7 +18,7 @@ import torch
 
 from gplasc.errors import UserError
 from gplasc.results.group import Group
-from gplasc.results.statistics import paired_difference, spread
+from gplasc.results.statistics import Difference, spread
 from gplasc.runs.restore import restore
 from gplasc.study.stored import Results, read_results
 
@@ -98,7 +98,7 @@ def compare(given: argparse.Namespace) -> None:
                 share = sum(values[weight][1] for values in numbers.values()) / len(numbers)
                 name = "places alone" if weight == _ALONE else f"weight {weight:g}"
                 name = name if len(measured) > 1 else "no evidence"
-                change = paired_difference(before, ours)
+                change = Difference.of(before, ours)
                 print(
                     f"  {name:13} {spread(list(ours.values()))}, to weight 1 {change}; last task {share:.1f} %",
                     flush=True,

@@ -5,11 +5,11 @@ from scipy import stats
 
 from gplasc.results.group import Group, Measure
 from gplasc.results.record import load_records
-from gplasc.results.statistics import paired_difference, spread
+from gplasc.results.statistics import Difference, spread
 
 
 def differences(*gains: float):
-    return paired_difference(dict.fromkeys(range(len(gains)), 1.0), {i: 1.0 + g for i, g in enumerate(gains)})
+    return Difference.of(dict.fromkeys(range(len(gains)), 1.0), {i: 1.0 + g for i, g in enumerate(gains)})
 
 
 def test_spread_is_the_sample_standard_deviation():
@@ -21,7 +21,7 @@ def test_spread_is_the_sample_standard_deviation():
 
 
 def test_only_common_seeds_are_paired():
-    found = paired_difference({0: 10.0, 1: 20.0, 2: 5.0}, {1: 21.0, 2: 8.0, 3: 99.0})
+    found = Difference.of({0: 10.0, 1: 20.0, 2: 5.0}, {1: 21.0, 2: 8.0, 3: 99.0})
     assert (found.mean, found.count) == (2.0, 2)
     # By hand: differences 1 and 3, std sqrt(2), so std / sqrt(n) = 1; t(0.975, 1) = tan(0.475 pi).
     assert found.high - 2.0 == pytest.approx(math.tan(0.475 * math.pi))
@@ -50,9 +50,9 @@ def test_no_verdict_below_five_seeds():
 
 
 def test_one_pair_has_no_interval():
-    assert paired_difference({0: 1.0}, {1: 1.0}).count == 0
-    assert str(paired_difference({0: 1.0}, {0: 2.0})) == "+1.00 (n=1)"
-    assert math.isnan(paired_difference({0: 1.0}, {0: 2.0}).low)
+    assert Difference.of({0: 1.0}, {1: 1.0}).count == 0
+    assert str(Difference.of({0: 1.0}, {0: 2.0})) == "+1.00 (n=1)"
+    assert math.isnan(Difference.of({0: 1.0}, {0: 2.0}).low)
 
 
 def test_damaged_and_foreign_records_are_skipped(tiny, tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gplasc.results.record import Record
-from gplasc.results.statistics import Difference, Spread, paired_difference, spread
+from gplasc.results.statistics import Difference, Spread, spread
 
 _DIGITS = {"overlap": 3, "silhouette": 3, "seconds": 1}
 
@@ -102,7 +102,7 @@ class Group:
 
     def difference(self, measure: Measure, base: Group) -> Difference:
         """Return the paired difference to another group over the seeds that both have."""
-        return paired_difference(base.by_seed(measure), self.by_seed(measure))
+        return Difference.of(base.by_seed(measure), self.by_seed(measure))
 
     def ratio(self, measure: Measure, base: Group) -> float | None:
         """Return the sum over the seeds that both groups have, divided by that of the base; None if that is 0."""

@@ -47,6 +47,23 @@ class Difference:
     high: float
     count: int
 
+    @classmethod
+    def of(cls, base: Mapping[Any, float], other: Mapping[Any, float]) -> Difference:
+        """Compare values that share a key (the seed); the mean is that of ``other - base``.
+
+        The interval is that of Student's t: mean ± t(0.975, n - 1) · std / √n of the differences.
+
+        >>> str(Difference.of({0: 60.0, 1: 61.0, 2: 62.0}, {0: 64.6, 1: 65.4, 2: 65.4, 7: 9.0}))
+        '+4.13 [+2.54, +5.73] (n=3)'
+        """
+        gains = spread([other[key] - base[key] for key in sorted(set(base) & set(other))])
+        if gains.count < 2:
+            return cls(gains.mean, math.nan, math.nan, gains.count)
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(gains.count - 1, 0.975)) * gains.std / math.sqrt(gains.count)
+        return cls(gains.mean, gains.mean - half, gains.mean + half, gains.count)
+
     @property
     def verdict(self) -> int:
         """1 or -1 if the interval excludes zero and there are at least five pairs, else 0."""
@@ -57,21 +74,3 @@ class Difference:
     def __str__(self) -> str:
         interval = f" [{self.low:+.2f}, {self.high:+.2f}]" if self.count > 1 else ""
         return f"{self.mean:+.2f}{interval} (n={self.count})"
-
-
-def paired_difference(base: Mapping[Any, float], other: Mapping[Any, float]) -> Difference:
-    """Compare values that share a key (the seed).
-
-    The mean is that of ``other - base`` over the common keys. The interval is that of Student's t:
-    mean ± t(0.975, n - 1) · std / √n of the differences.
-
-    >>> str(paired_difference({0: 60.0, 1: 61.0, 2: 62.0}, {0: 64.6, 1: 65.4, 2: 65.4, 7: 9.0}))
-    '+4.13 [+2.54, +5.73] (n=3)'
-    """
-    gains = spread([other[key] - base[key] for key in sorted(set(base) & set(other))])
-    if gains.count < 2:
-        return Difference(gains.mean, math.nan, math.nan, gains.count)
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(gains.count - 1, 0.975)) * gains.std / math.sqrt(gains.count)
-    return Difference(gains.mean, gains.mean - half, gains.mean + half, gains.count)

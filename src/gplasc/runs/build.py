@@ -30,16 +30,8 @@ def build_learner(
 ) -> Learner:
     """Build the learner of a run for a stream, or for the images (or features), classes and tasks that are expected.
 
-    Args:
-        config: The complete settings.
-        expected: What will be learned.
-        encoder: The encoder of images; default: the one that the settings name.
-        device: Where to compute.
-        processes: The processes that compute the run together; default: this one alone.
-        compiled: Whether the encoder is compiled.
-        announced: Whether the learner knows the tasks and classes of the stream beforehand. If not, it prepares for the
-            classes of the first task.
-        callbacks: See `gplasc.Callback`.
+    The encoder of images is by default the one that the settings name. Unless the tasks and classes of the stream are
+    announced, the learner prepares for those of the first task.
     """
     kinds = (find_method(config.method), *map(find_plugin, config.plugins))
     components: list[Any] = [

@@ -47,11 +47,7 @@ class EncoderChoice:
 
 
 def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
-    """Choose the encoder that a user names (also ``FILE.py:function``, ``package.module:function``) or gives.
-
-    Raises:
-        UserError: If there is no such encoder, or it cannot be used as one.
-    """
+    """Choose the encoder that a user names (also ``FILE.py:function``, ``package.module:function``) or gives."""
     if isinstance(value, str):
         return EncoderChoice(value, _identify(value))
     encoder = as_encoder(copy.deepcopy(value) if isinstance(value, nn.Module) else value)
@@ -81,11 +77,7 @@ def _identify(name: str) -> str:
 
 
 def configured_encoder(config: Config, channels: int = 3) -> Encoder:
-    """Build the encoder that the settings name, frozen if they say so; a built-in one for images of some channels.
-
-    Raises:
-        UserError: If it was passed as an object and cannot be built again.
-    """
+    """Build the encoder that the settings name, frozen if they say so; a built-in one for images of some channels."""
     model = config.model
     if model.encoder.startswith(OBJECT):
         raise UserError(

@@ -24,14 +24,8 @@ def open_inputs(
 ) -> tuple[Stream, Encoder | None]:
     """Open the stream that a run learns and its encoder; a stream of features has none.
 
-    Args:
-        spec: The settings.
-        data_dir: Where data sets are.
-        stream: The stream itself where it has no name that can be opened.
-        encoder: The encoder if it was passed as an object.
-        device: Where the features of a frozen encoder are computed.
-        display: Where to show the progress.
-        folder: Where the features of a frozen encoder are kept; default: the user's cache folder.
+    A stream that has no name, and an encoder that is an object, are passed. The features of a frozen encoder are
+    computed on the device and kept in the folder; default: the user's cache folder.
     """
     config = spec.config
     if encoder is None and ":" in config.model.encoder:  # one of the user's own may have a size of images

@@ -38,11 +38,7 @@ def is_file(name: str) -> bool:
 
 
 def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
-    """Return the class, derived from `base`, in a module of "methods" or "plugins" or in a Python file.
-
-    Raises:
-        UserError: If there is no such component, or its file cannot be imported.
-    """
+    """Return the class, derived from `base`, in a module of "methods" or "plugins" or in a Python file."""
     noun = {"methods": "method", "plugins": "plug-in"}[package]
     if is_file(name):
         module = _import(name, noun)
@@ -65,11 +61,7 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
 
 
 def find_object(reference: str) -> object:
-    """Return the encoder, or what builds it, that ``FILE.py:NAME`` or ``package.module:NAME`` names.
-
-    Raises:
-        UserError: If it cannot be imported, or there is no such name.
-    """
+    """Return the encoder, or what builds it, that ``FILE.py:NAME`` or ``package.module:NAME`` names."""
     place, name = _split(reference)
     module = _import(place, "encoder")
     if not hasattr(module, name):
