@@ -5,7 +5,6 @@ Each check learns a small synthetic stream, a second or less, and says in one se
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.components import section_names
-from gplasc.streams import Samples, Stream, Task
+from gplasc.streams import Samples
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
 _LONE = "synthetic:tasks=3,classes=3,size=8,channels=1,train=1,test=2"
@@ -163,12 +162,11 @@ class _Subject:
         stream: str = _STREAM,
         buffer: int = _BUFFER,
         announced: bool = True,
-        wrap: Callable[[Stream], Stream] = lambda stream: stream,
     ) -> Learner:
         """Learn a whole stream, or the rest of it from a state on."""
         spec = self.settings(stream, buffer)
-        opened = wrap(open_inputs(spec, None)[0])
-        learner = build_learner(spec.config, opened, announced=announced, callbacks=[trail])
+        opened, encoder = open_inputs(spec, None)
+        learner = build_learner(spec.config, opened, encoder=encoder, announced=announced, callbacks=[trail])
         if state is not None:
             learner.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
         learner.learn(opened)
@@ -251,8 +249,7 @@ def _past(subject: _Subject) -> str:
     learner, _ = subject.first
     if learner.method.pool == "everything":
         return "exempt: the method declares that it sees all tasks"
-    trail = _Forgetful()
-    blind = subject.learn(trail, wrap=trail.watch)
+    blind = subject.learn(_Forgetful())
     when = "when the training images of past tasks are wiped out: keep samples in ctx.memory"
     _compare(learner, blind, when)
     return ""
@@ -296,42 +293,19 @@ CHECKS: Mapping[str, Callable[[_Subject], str | None]] = {
 """The checks by name; each returns a remark or nothing, and raises if it fails."""
 
 
-# ---- a stream that forgets ---------------------------------------------------------------------------------------
-
-
-class _ForgetfulStream(Stream):
-    """A stream whose training images are black as soon as their task is complete."""
-
-    completed: int = 0
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return a task, or a stream of some tasks."""
-        task = super().__getitem__(index)
-        if not isinstance(task, Task) or task.index >= self.completed:
-            return task
-        black = Samples(torch.zeros_like(task.train.x), task.train.y)
-        return dataclasses.replace(task, train=black)
+# ---- images that a method keeps ----------------------------------------------------------------------------------
 
 
 class _Forgetful(_Trail):
     """Wipes out a task's images once it is complete, and looks for copies that the method has kept."""
 
-    stream: _ForgetfulStream
-
-    def watch(self, stream: Stream) -> Stream:
-        """Return a stream of the same tasks that will forget."""
-        self.stream = _ForgetfulStream.__new__(_ForgetfulStream)
-        self.stream.__setstate__(stream.__getstate__())
-        return self.stream
-
     def on_task_end(self, learner: Learner) -> None:
-        stream = self.stream
-        learner.ctx.task.train.x.zero_()  # a reference that was kept sees black, too
-        stream.completed = learner.position.task
+        images = learner.ctx.task.train.x
+        images.zero_()  # a reference that was kept sees black, too
         for component in learner.components:
             for place in (component.state_dict(), vars(component)):
                 for name, value in _tensors(place, type(component).__name__):
-                    if value.dim() == 4 and value.shape[1:] == stream.image_shape and len(value):
+                    if value.dim() == 4 and value.shape[1:] == images.shape[1:] and len(value):
                         raise _Failure(f"{name} holds {len(value)} images outside the memory after a task")
 
 
