@@ -24,6 +24,7 @@ _SIGNS = {  # of each state, with its style
     "failed": ("✗", "bold red"),
 }
 _MOST_ROWS = 30  # of the grid of runs
+_SECONDS = 10.0  # between two lines about a single run; one of many has a third of the lines
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,10 @@ class Display:
 
 
 class Lines(Display):
-    """Plain lines: one for every run that ends, and now and then one for each that is running.
+    """Plain lines, on standard error by default: one for every run that ends, now and then one for a running one."""
 
-    Args:
-        stream: Where to write; default: standard error.
-        every: Seconds between two lines about a single run; one of many has a third of the lines.
-    """
-
-    def __init__(self, stream: IO[str] | None = None, every: float = 10.0) -> None:
+    def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._every = every
         self._written: dict[str, float] = {}  # when there was a line about a run
         self._cells: Sequence[Shown] = ()
         self._states: dict[str, str] = {}
@@ -127,7 +122,7 @@ class Lines(Display):
     def show(self, moment: Moment, cell: Shown | None = None) -> None:
         """Write a line if the last one is long enough ago."""
         now = time.monotonic()
-        name, every = (cell.run_id, 3 * self._every) if cell else ("", self._every)
+        name, every = (cell.run_id, 3 * _SECONDS) if cell else ("", _SECONDS)
         if now - self._written.setdefault(name, now if cell else -every) >= every:
             self._written[name] = now
             self.say(f"  {cell.text}: {moment}" if cell else str(moment))

@@ -118,11 +118,7 @@ class Record(_Part):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "") -> Record:
-        """Check plain values; `where` names the record in an error message, by default the run does.
-
-        Raises:
-            UserError: If something is missing, or of another type or size.
-        """
+        """Check plain values; `where` names the record in an error message, by default the run does."""
         data = {name: value for name, value in data.items() if name != "metrics"}
         where = where or f"the record of the run {data.get('run_id', 'without a name')}"
         try:

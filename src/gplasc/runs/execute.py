@@ -103,11 +103,7 @@ def execute(
 def execute_joined(
     spec: RunSpec, workspace: Workspace, *, restart: bool = False, display: Display
 ) -> Result | None:
-    """Compute a run together with the processes that were launched with this one; see `execute`.
-
-    Returns:
-        The result in the first process or in a single one, None in the others.
-    """
+    """Compute a run with the processes that were launched with this one; all but the first one return None."""
     with joined(check_device(workspace.device)) as (processes, device):
         workspace = replace(workspace, device=device)
         if not processes.first:

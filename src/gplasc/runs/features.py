@@ -82,11 +82,8 @@ def feature_stream(
 ) -> Stream:
     """Return the same tasks with features in place of images; they are written into a folder.
 
-    What the folder holds already is not computed again. Default: one in the user's cache folder, under a digest of
-    images and encoder.
-
-    Raises:
-        UserError: If the folder holds features of another encoder or stream.
+    What the folder holds already is not computed again; features of another encoder or stream are refused. Default:
+    a folder in the user's cache, under a digest of images and encoder.
     """
     if folder is None:
         key = hashlib.sha256(f"{fingerprint(stream)}{extractor.identity}".encode()).hexdigest()

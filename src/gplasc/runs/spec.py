@@ -55,11 +55,7 @@ class RunSpec(Settings):
 
     @classmethod
     def stored(cls, record: Record) -> RunSpec:
-        """Return what was computed, with the run id of the record; settings by old names are read as the new ones.
-
-        Raises:
-            UserError: If the settings of the record are not those of this version.
-        """
+        """Return what was computed, with the run id of the record; settings by old names are read as the new ones."""
         config: Config = _validated(Config, record["settings"], "")
         owners = _owners(config.method, config.plugins)
         groups = zip(owners.items(), config.options.items(), strict=True)
