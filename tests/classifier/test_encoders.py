@@ -14,7 +14,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.models import as_encoder
 from gplasc.runs.encoder import choose_encoder, image_format
-from gplasc.runs.features import FeatureExtractor, feature_stream
+from gplasc.runs.features import FeatureExtractor
 from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream
 
@@ -182,7 +182,7 @@ def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
     def extractor(views=2):
         return FeatureExtractor(encoder, config, seen, views=views)
 
-    found = feature_stream(stream, extractor(), tmp_path)
+    found = extractor().stream(stream, tmp_path)
     for task, images in zip(found, stream, strict=True):
         assert torch.equal(task.train.y, images.train.y)
         assert task.train.x.shape == (12, 3, 1, 6)
@@ -193,10 +193,10 @@ def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
         assert task.test.x.shape == (8, 1, 1, 6)
     counted = extractor()
     counted.with_views = counted.plain = None  # a second computation would fail
-    again = feature_stream(stream, counted, tmp_path)
+    again = counted.stream(stream, tmp_path)
     assert torch.equal(again[1].train.x, found[1].train.x)
     with pytest.raises(UserError, match="another encoder or stream"):
-        feature_stream(stream, extractor(views=1), tmp_path)
+        extractor(views=1).stream(stream, tmp_path)
 
 
 def test_the_command_writes_a_feature_stream(file, tmp_path, capsys):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 from gplasc.cli._options import PLACE, Assignments, Place, Scale
-from gplasc.errors import UserError
 
 
 def features_command(
@@ -39,19 +37,18 @@ def features_command(
     """
     from gplasc._io.display import display
     from gplasc.learning.devices import check_device
-    from gplasc.runs.inputs import open_inputs
+    from gplasc.runs.inputs import write_features
     from gplasc.runs.spec import RunRequest
     from gplasc.settings.parse import parse_assignments
 
-    if stream.startswith("features:"):
-        raise UserError(f"{stream} holds features already; give a stream of images")
     settings = {"model.encoder": encoder, "model.encoder_lr": 0.0, "model.feature_views": views}
-    spec = RunRequest(stream, "ncm", scale=scale, settings=settings | parse_assignments(set)).resolve()
-    device = check_device(place.device)
-    with closing(display(place.quiet)) as shown:
-        learned, _ = open_inputs(spec, place.data_dir, device=device, display=shown, folder=out)
-    print(
-        f"features of {learned.name} in {out}: {len(learned)} tasks, {learned.num_classes} classes, "
-        f"{learned.image_shape[-1]} features; learn them with --stream features:{out}"
-    )
+    resolved = RunRequest(stream, "ncm", scale=scale, settings=settings | parse_assignments(set)).resolve()
+    shown = display(place.quiet)
+    try:
+        text = write_features(
+            resolved, out, data_dir=place.data_dir, device=check_device(place.device), display=shown
+        )
+    finally:
+        shown.close()
+    print(text)
     return 0

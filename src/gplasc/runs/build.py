@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import nn
+
 from gplasc.learning import Callback, Expected, Head, ImageFormat, Learner
 from gplasc.learning.devices import Hardware
 from gplasc.learning.distributed import Processes
@@ -72,11 +74,16 @@ def _expect(stream: Stream, encoder: Encoder | None, announced: bool) -> Expecte
 def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
-    dim = encoder.feature_dim
-    projection = classifier = None
+    projection: nn.Module | None = None
+    classifier: LinearClassifier | None = None
     if "projection" in heads:
-        hidden, out = model.projection_hidden, model.projection_dim
-        projection = ProjectionHead(dim, hidden=hidden, out=out, generator=random["weights.projection"])
+        projection = ProjectionHead(
+            encoder.feature_dim,
+            hidden=model.projection_hidden,
+            out=model.projection_dim,
+            generator=random["weights.projection"],
+        )
     if "classifier" in heads:
-        classifier = LinearClassifier(dim, num_classes, generator=random["weights.classifier"])
+        generator = random["weights.classifier"]
+        classifier = LinearClassifier(encoder.feature_dim, num_classes, generator=generator)
     return Network(encoder, projection, classifier)

@@ -140,7 +140,9 @@ def _compute(
         on_saved=workspace.on_saved,
     )
     signals = StopSignals(checkpoint.save)
-    progress = ProgressDisplay(display, tasks=len(stream), total_steps=_total_steps(config, stream))
+    method, sizes = find_method(config.method), [len(task.train) for task in stream]
+    total_steps = sum(steps_per_task(config, method.pool, sizes)) if method.trains else 0
+    progress = ProgressDisplay(display, tasks=len(stream), total_steps=total_steps)
     tensorboard = [TensorBoard(folder.path)] if workspace.tensorboard else []
     learner = build_learner(
         config,
@@ -163,14 +165,6 @@ def _compute(
     write_record(folder.path, record)
     checkpoints.delete_all(folder.path)
     return record
-
-
-def _total_steps(config: Config, stream: Stream) -> int:
-    method = find_method(config.method)
-    if not method.trains:
-        return 0
-    sizes = [len(task.train) for task in stream]
-    return sum(steps_per_task(config, method.pool, sizes))
 
 
 def _code(config: Config) -> dict[str, str]:

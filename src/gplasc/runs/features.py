@@ -73,85 +73,81 @@ class FeatureExtractor:
             features = [self.encoder(augment(rows, generator)).float().cpu() for augment in kinds]
         return torch.stack(features, dim=1).unsqueeze(2).clone()
 
+    def stream(
+        self,
+        stream: Stream,
+        folder: Path | None = None,
+        on_progress: Callable[[float], None] = lambda done: None,
+    ) -> Stream:
+        """Return the same tasks with features in place of images; they are written into a folder.
 
-def feature_stream(
-    stream: Stream,
-    extractor: FeatureExtractor,
-    folder: Path | None = None,
-    on_progress: Callable[[float], None] = lambda done: None,
-) -> Stream:
-    """Return the same tasks with features in place of images; they are written into a folder.
+        What the folder holds already is not computed again; features of another encoder or stream are refused. Default:
+        a folder in the user's cache, under a digest of images and encoder.
+        """
+        if folder is None:
+            key = hashlib.sha256(f"{fingerprint(stream)}{self.identity}".encode()).hexdigest()
+            folder = cache_folder() / "features" / key[:24]
+        with locked(folder / "lock"):
+            if not (folder / INDEX).exists():
+                self._write(stream, folder, on_progress)
+        index = read_index(folder)
+        if (index["identity"], index["stream"]) != (self.identity, stream.name):
+            raise UserError(f"{folder} holds features of another encoder or stream; choose another folder")
+        plans = []
+        for number in range(len(stream)):
+            first = sum(stream.classes_per_task[:number])
+            paths = {split: folder / part_name(number, split) for split in ("train", "test", "validation")}
+            splits = {
+                split: partial(_read_samples, path, first) for split, path in paths.items() if path.exists()
+            }
+            names = stream[number : number + 1].class_names
+            plans.append(TaskPlan(names, splits["train"], splits["test"], splits.get("validation")))
+        return Stream(
+            stream.name,
+            plans,
+            image_shape=self.feature_shape,
+            mean=(),
+            std=(),
+            notes=stream.notes,
+            features=True,
+        )
 
-    What the folder holds already is not computed again; features of another encoder or stream are refused. Default:
-    a folder in the user's cache, under a digest of images and encoder.
-    """
-    if folder is None:
-        key = hashlib.sha256(f"{fingerprint(stream)}{extractor.identity}".encode()).hexdigest()
-        folder = cache_folder() / "features" / key[:24]
-    with locked(folder / "lock"):
-        if not (folder / INDEX).exists():
-            _write(stream, extractor, folder, on_progress)
-    index = read_index(folder)
-    if (index["identity"], index["stream"]) != (extractor.identity, stream.name):
-        raise UserError(f"{folder} holds features of another encoder or stream; choose another folder")
-    plans = []
-    for number in range(len(stream)):
-        first = sum(stream.classes_per_task[:number])
-        paths = {split: folder / part_name(number, split) for split in ("train", "test", "validation")}
-        splits = {
-            split: partial(_read_samples, path, first) for split, path in paths.items() if path.exists()
+    def _write(self, stream: Stream, folder: Path, on_progress: Callable[[float], None]) -> None:
+        """Write one file for each split of each task that is not there yet, and an index."""
+        from safetensors.torch import save
+
+        total = sum(len(task.train) for task in stream)
+        done = 0
+
+        def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
+            on_progress(min(done / max(total, 1), 1.0))
+
+        for task in stream:
+            parts = {"train": task.train, "test": task.test, "validation": task.validation}
+            for split, samples in parts.items():
+                if samples is None:
+                    continue
+                path, training = folder / part_name(task.index, split), split == "train"
+                if path.exists():
+                    advance(len(samples) * training)
+                    continue
+                compute = partial(self.with_views, on_progress=advance) if training else self.plain
+                pieces = torch.arange(len(samples)).split(_ROWS)  # of an empty split one that is empty
+                x = torch.cat([compute(samples.take(rows).x) for rows in pieces])
+                write_atomic(path, save({"x": x, "y": samples.y.contiguous()}))
+        index = {
+            "format": _FORMAT,
+            "stream": stream.name,
+            "class_names": list(stream.class_names),
+            "classes_per_task": list(stream.classes_per_task),
+            "identity": self.identity,
         }
-        names = stream[number : number + 1].class_names
-        plans.append(TaskPlan(names, splits["train"], splits["test"], splits.get("validation")))
-    return Stream(
-        stream.name,
-        plans,
-        image_shape=extractor.feature_shape,
-        mean=(),
-        std=(),
-        notes=stream.notes,
-        features=True,
-    )
+        write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")
 
 
 def _read_samples(path: Path, first: int) -> Samples:
     """Map one split of one task; its labels begin at `first` in the file, and at 0 in the result."""
     x, y = read_part(path)
     return Samples(x, y - first)
-
-
-def _write(
-    stream: Stream, extractor: FeatureExtractor, folder: Path, on_progress: Callable[[float], None]
-) -> None:
-    """Write one file for each split of each task that is not there yet, and an index."""
-    from safetensors.torch import save
-
-    total = sum(len(task.train) for task in stream)
-    done = 0
-
-    def advance(rows: int) -> None:
-        nonlocal done
-        done += rows
-        on_progress(min(done / max(total, 1), 1.0))
-
-    for task in stream:
-        parts = {"train": task.train, "test": task.test, "validation": task.validation}
-        for split, samples in parts.items():
-            if samples is None:
-                continue
-            path, training = folder / part_name(task.index, split), split == "train"
-            if path.exists():
-                advance(len(samples) * training)
-                continue
-            compute = partial(extractor.with_views, on_progress=advance) if training else extractor.plain
-            pieces = torch.arange(len(samples)).split(_ROWS)  # of an empty split one that is empty
-            x = torch.cat([compute(samples.take(rows).x) for rows in pieces])
-            write_atomic(path, save({"x": x, "y": samples.y.contiguous()}))
-    index = {
-        "format": _FORMAT,
-        "stream": stream.name,
-        "class_names": list(stream.class_names),
-        "classes_per_task": list(stream.classes_per_task),
-        "identity": extractor.identity,
-    }
-    write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")

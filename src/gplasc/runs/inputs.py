@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc._io.display import Display
+from gplasc.errors import UserError
 from gplasc.models import Encoder
 from gplasc.runs.encoder import configured_encoder, image_format
-from gplasc.runs.features import FeatureExtractor, feature_stream
+from gplasc.runs.features import FeatureExtractor
 from gplasc.runs.spec import RunSpec
 from gplasc.streams import Stream, find_stream, open_stream
 
@@ -40,7 +41,20 @@ def open_inputs(
     images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
     extractor = FeatureExtractor(encoder, config, images, views=config.model.feature_views, device=device)
     shown = display or Display()
-    return feature_stream(stream, extractor, folder, lambda done: shown.phase(f"features {done:.0%}")), None
+    return extractor.stream(stream, folder, lambda done: shown.phase(f"features {done:.0%}")), None
+
+
+def write_features(
+    spec: RunSpec, out: Path, *, data_dir: str | Path | None, device: str, display: Display
+) -> str:
+    """Write the features of a stream of images, by a frozen encoder, into a folder; return a line about them."""
+    if spec.config.stream.startswith("features:"):
+        raise UserError(f"{spec.config.stream} holds features already; give a stream of images")
+    stream, _ = open_inputs(spec, data_dir, device=device, display=display, folder=out)
+    return (
+        f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
+        f"{stream.image_shape[-1]} features; learn them with --stream features:{out}"
+    )
 
 
 def _open_stream(spec: RunSpec, data_dir: str | Path | None, image_size: int | None) -> Stream:
