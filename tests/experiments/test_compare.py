@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import gplasc
-from gplasc._io.display import Display
+from gplasc._io.display import Quiet
 from gplasc.cli import main, parse
 from gplasc.errors import UserError
 from gplasc.paper.definition import load_experiment
@@ -526,7 +526,7 @@ def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
 
 
 def here():
-    return _ThisProcess(Display())
+    return _ThisProcess(Quiet())
 
 
 def preview(wanted, out):

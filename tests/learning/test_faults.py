@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gplasc._io.display import Display
+from gplasc._io.display import Quiet
 from gplasc.errors import UserError
 from gplasc.learning import Callback, checkpoints
 from gplasc.runs.execute import execute
@@ -23,7 +23,7 @@ class Stop(Callback):
             raise RuntimeError("power cut")
 
 
-class Notes(Display):
+class Notes(Quiet):
     """Keeps what is said."""
 
     def __init__(self):
@@ -34,7 +34,7 @@ class Notes(Display):
 
 
 def compute(resolved, out, **more):
-    return execute(resolved, Workspace(out, device="cpu", save_steps=2), **{"display": Display()} | more)
+    return execute(resolved, Workspace(out, device="cpu", save_steps=2), **{"display": Quiet()} | more)
 
 
 @pytest.fixture

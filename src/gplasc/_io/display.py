@@ -105,6 +105,10 @@ class Display:
         """Reset the terminal."""
 
 
+class Quiet(Display):
+    """Shows nothing."""
+
+
 class Lines(Display):
     """Plain lines, on standard error by default: one for every run that ends, now and then one for a running one."""
 
@@ -272,5 +276,5 @@ class Live(Lines):
 def display(quiet: bool = False) -> Display:
     """Return what fits where standard error goes."""
     if quiet:
-        return Display()
+        return Quiet()
     return Live() if sys.stderr.isatty() else Lines()

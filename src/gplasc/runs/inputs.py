@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gplasc._io.display import Display
+from gplasc._io.display import Display, Quiet
 from gplasc.errors import UserError
 from gplasc.models import Encoder
 from gplasc.runs.encoder import configured_encoder, image_format
@@ -40,7 +40,7 @@ def open_inputs(
         return stream, encoder
     images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
     extractor = FeatureExtractor(encoder, config, images, views=config.model.feature_views, device=device)
-    shown = display or Display()
+    shown = display or Quiet()
     return extractor.stream(stream, folder, lambda done: shown.phase(f"features {done:.0%}")), None
 
 
