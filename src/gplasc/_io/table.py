@@ -88,11 +88,9 @@ class Table:
         return [*self.notes, *(f"Command: {command}" for command in self.commands)]
 
     def print(self, console: Console | None = None, *, compact: bool = False) -> None:
-        """Print title, table and notes; a file or a pipe gets the width that the table needs.
+        """Print title, table and notes to standard output; a file or a pipe gets the width that the table needs.
 
-        Args:
-            console: Where to print; default: standard output.
-            compact: Whether there is no line but that below the head.
+        A compact table has no line but that below the head.
         """
         from rich.box import HEAVY_HEAD, SIMPLE_HEAD
         from rich.console import Console

@@ -12,9 +12,7 @@ _SPACES = "\u00a0\u2009\u202f"
 def printable(text: str, *, lines: bool = True) -> str:
     r"""Return the text with control codes, and bytes of names that are not UTF-8, as visible escapes.
 
-    Args:
-        text: The text.
-        lines: Whether the text may have several lines; if not, their ends and unusual spaces are escaped as well.
+    In a text that must not have several lines their ends, and unusual spaces, are escaped as well.
 
     >>> printable("caf\udce9 \x1b[1m")
     'caf\\xe9 \\x1b[1m'

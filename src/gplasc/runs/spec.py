@@ -76,7 +76,7 @@ class RunRequest:
         plugins: Names of plug-ins, or paths of Python files with one each.
         buffer: Samples that the memory holds; default: that of the preset.
         seed: Seed of every random choice.
-        scale: Which presets hold.
+        scale: Preset to use.
         settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
         encoder: The encoder; default: the one that the settings name.
     """
