@@ -23,7 +23,7 @@ def test_the_memory_is_a_forward_pass_of_its_own_with_its_logits(learned, next_b
     learner = learned("der", task=1)
     ctx, batch = learner.ctx, next_batch(learner)
     parts = forwarded(learner, batch)
-    replayed = parts["memory"]
+    replayed = parts["logits"]
     assert len(parts["batch"].y) == len(batch)
     assert replayed.columns["logits"].shape == (len(replayed.y), 6)
     terms = learner.method.loss(parts, ctx)

@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from gplasc.errors import UserError
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part, PoolKind
 from gplasc.learning.contract import SettingsType
 from gplasc.learning.probe import new_probe, train_probe
@@ -127,79 +128,92 @@ class ReplayMethod(ClassifierMethod[ReplayType]):
 
 
 class FeatureStatistics(Method[SettingsType]):
-    """Nothing is trained or remembered: counts and sums of the features of a fixed encoder, in float64 on the CPU."""
+    """Nothing is trained or remembered: the scores follow from sums over all samples, in any order of the tasks.
+
+    The sums are those of the features of a fixed encoder, in float64 on the CPU.
+    """
 
     trains: ClassVar[bool] = False
     unit: ClassVar[bool] = False
     """Whether features are normalized to unit length."""
+    second: ClassVar[str] = "second"
+    """The name in the state of the sum of second moments."""
 
     def __init__(self, settings: SettingsType) -> None:
         super().__init__(settings)
-        self.counts = torch.zeros(0, dtype=torch.float64)
-        """(C,) the number of samples of each class."""
-        self._sums = torch.zeros(0, 0, dtype=torch.float64)
+        self._sums = {
+            "counts": torch.zeros(0, dtype=torch.float64),
+            "sums": torch.zeros(0, 0, dtype=torch.float64),
+            self.second: torch.zeros(0, dtype=torch.float64),
+        }
+
+    @property
+    def counts(self) -> Tensor:
+        """The number of samples of each class, (C,)."""
+        return self._sums["counts"]
+
+    def second_moment(self, features: Tensor) -> Tensor:
+        """Return what is added up over the samples next to their features, (N, D) float64; default: nothing."""
+        return features.new_zeros(())
+
+    def scores(self, means: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Return weights (C, D) and biases (C,), from the class means (C, D) and the sum of second moments."""
+        raise UserError(f"{type(self).__name__} has no scores; override `scores`, see ncm")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts and sums."""
-        return {"counts": self.counts.clone(), "sums": self._sums.clone()}
+        """Return the sums."""
+        return {name: value.clone() for name, value in self._sums.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take counts and sums back."""
-        self.counts, self._sums = state["counts"].clone(), state["sums"].clone()
+        """Take the sums back."""
+        self._sums = {name: state[name].clone() for name in self._sums}
 
-    def add(self, features: Tensor) -> None:
-        """Update further statistics by features (N, D) in float64."""
+    def predictor(self, ctx: Context) -> nn.Module:
+        """Return linear scores of the features."""
+        return _LinearScores(len(ctx.seen), ctx.network.feature_dim, unit=self.unit).to(ctx.device)
 
-    def collect(self, ctx: Context) -> None:
-        """Add the samples of the task to the statistics."""
+    def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
+        """Add the samples of the task to the sums and compute the weights of the scores."""
+        assert isinstance(predictor, _LinearScores)
+        self._collect(ctx)
+        means = self._sums["sums"] / self.counts.clamp(min=1).unsqueeze(1)
+        weight, bias = self.scores(means, self._sums[self.second])
+        predictor.weight.copy_(weight)
+        predictor.bias.copy_(bias)
+
+    def _collect(self, ctx: Context) -> None:
+        """Add the samples of the task to the sums."""
         train, dim = ctx.task.train, ctx.network.feature_dim
         added = len(ctx.seen) - len(self.counts)
-        self.counts = torch.cat([self.counts, torch.zeros(added, dtype=torch.float64)])
-        more = torch.zeros(added, dim, dtype=torch.float64)
-        self._sums = torch.cat([self._sums.reshape(-1, dim), more])
+        counts = torch.cat([self.counts, torch.zeros(added, dtype=torch.float64)])
+        sums = torch.cat([self._sums["sums"].reshape(-1, dim), torch.zeros(added, dim, dtype=torch.float64)])
+        second = self._sums[self.second]
         for rows in torch.arange(len(train)).split(_STATISTICS_ROWS):
             part = train.take(rows)
             features = ctx.features(part).double().cpu()
             if self.unit:
                 features = nn.functional.normalize(features, dim=1)
-            self.counts.index_add_(0, part.y, torch.ones(len(part), dtype=torch.float64))
-            self._sums.index_add_(0, part.y, features)
-            self.add(features)
-
-    def means(self) -> Tensor:
-        """Return the class means, (C, D)."""
-        return self._sums / self.counts.clamp(min=1).unsqueeze(1)
-
-    def predictor(self, ctx: Context) -> nn.Module:
-        """Return linear scores of the features."""
-        return LinearScores(len(ctx.seen), ctx.network.feature_dim, unit=self.unit).to(ctx.device)
+            counts.index_add_(0, part.y, torch.ones(len(part), dtype=torch.float64))
+            sums.index_add_(0, part.y, features)
+            moment = self.second_moment(features)
+            second = second + moment if second.numel() else moment
+        self._sums = {"counts": counts, "sums": sums, self.second: second}
 
 
-class LinearScores(nn.Module):
-    """Scores that are linear in the features, (N, D) to (N, C), with weights that are computed, not trained.
-
-    Args:
-        classes: The number of classes C.
-        dim: The number of features D.
-        unit: Whether features are normalized to unit length first.
-    """
+class _LinearScores(nn.Module):
+    """Scores that are linear in the features, (N, D) to (N, C), with weights that are computed, not trained."""
 
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, classes: int, dim: int, *, unit: bool = False) -> None:
+    def __init__(self, classes: int, dim: int, *, unit: bool) -> None:
         super().__init__()
         self.unit = unit
         self.register_buffer("weight", torch.zeros(classes, dim))
         self.register_buffer("bias", torch.zeros(classes))
 
-    def set(self, weight: Tensor, bias: Tensor) -> None:
-        """Set weights (C, D) and biases (C,)."""
-        self.weight.copy_(weight)
-        self.bias.copy_(bias)
-
     def forward(self, features: Tensor) -> Tensor:
-        """Return the scores."""
+        """Return the scores, of features of unit length if `unit`."""
         if self.unit:
             features = nn.functional.normalize(features, dim=1)
         return nn.functional.linear(features, self.weight, self.bias)

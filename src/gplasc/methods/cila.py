@@ -21,7 +21,7 @@ class _Settings(Co2LSettings):
     kappa: float = Field(1.0, ge=0, description="factor of the ratio of past losses")
 
 
-class CILA(Co2L[_Settings]):
+class CILA(Co2L):
     """The weight is 1 in the second task, then max(1, kappa * past distillation / past contrast)."""
 
     Settings = _Settings
@@ -32,6 +32,7 @@ class CILA(Co2L[_Settings]):
         "be 1",
         "a task's losses are averaged over its last epoch: over which steps is not published",
     )
+    settings: _Settings
 
     def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -24,10 +24,7 @@ class Co2LSettings(ContrastiveSettings):
     distill_weight: float = Field(1.0, ge=0)
 
 
-SettingsType = TypeVar("SettingsType", bound=Co2LSettings)
-
-
-class Co2L(ContrastiveMethod[SettingsType], Generic[SettingsType]):
+class Co2L(ContrastiveMethod[Co2LSettings]):
     """Only samples of the current task are anchors; relations between all samples are held as they were."""
 
     Settings: ClassVar[type[Settings]] = Co2LSettings

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gplasc.learning import Context
-from gplasc.methods.base import FeatureStatistics, LinearScores
+from gplasc.methods.base import FeatureStatistics
 from gplasc.settings.types import Settings
 
 
 class NCM(FeatureStatistics[Settings]):
-    """Means and the common variance are sums over all samples seen, so the order of the tasks does not matter.
+    """Class means and the common variance, from sums over all samples.
 
     The score of class c is that of a Gaussian with mean m_c and variance s in every direction, up to a constant:
     (x . m_c - |m_c|^2 / 2) / s. Its order is that of the distances. With the mean squared distance V of samples to
@@ -27,29 +24,14 @@ class NCM(FeatureStatistics[Settings]):
         "not change which class is nearest",
     )
     unit: ClassVar[bool] = True
+    second: ClassVar[str] = "squares"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._squares = torch.zeros((), dtype=torch.float64)
+    def second_moment(self, features: Tensor) -> Tensor:
+        """Return the sum of the squared lengths."""
+        return features.square().sum()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the sums."""
-        return {**super().state_dict(), "squares": self._squares.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the sums back."""
-        super().load_state_dict(state)
-        self._squares = state["squares"].clone()
-
-    def add(self, features: Tensor) -> None:
-        """Add the squared lengths of features (N, D)."""
-        self._squares += features.square().sum()
-
-    def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
-        """Compute the scores' weights from the sums."""
-        assert isinstance(predictor, LinearScores)
-        self.collect(ctx)
-        means = self.means()
-        within = self._squares - (self.counts * means.square().sum(1)).sum()
+    def scores(self, means: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weights for the common variance around the class means."""
+        within = second - (self.counts * means.square().sum(1)).sum()
         variance = (within / self.counts.sum() / means.shape[1] ** 0.5).clamp(min=1e-6)
-        predictor.set(means / variance, -means.square().sum(1) / 2 / variance)
+        return means / variance, -means.square().sum(1) / 2 / variance

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from gplasc.learning import Context
-from gplasc.methods.base import FeatureStatistics, LinearScores
+from gplasc.methods.base import FeatureStatistics
 from gplasc.settings.types import Settings
 
 
@@ -26,7 +24,7 @@ class _Settings(Settings):
 
 
 class SLDA(FeatureStatistics[_Settings]):
-    """Means and the common covariance are sums over all samples seen, so the order of the tasks does not matter.
+    """Class means and the common covariance, from sums over all samples.
 
     The score of class c is x' P m_c - m_c' P m_c / 2, where P is the inverse of (1 - a) S + a (tr S / D) I.
     """
@@ -38,31 +36,16 @@ class SLDA(FeatureStatistics[_Settings]):
         "shrinkage=none: the share of the identity follows from the number of samples (oracle approximating shrinkage, "
         "Chen et al. 2010); the paper always takes 1e-4, which is too little for fewer samples than features",
     )
+    second: ClassVar[str] = "products"
 
-    def __init__(self, settings: _Settings) -> None:
-        super().__init__(settings)
-        self._products = torch.zeros(0, 0, dtype=torch.float64)
+    def second_moment(self, features: Tensor) -> Tensor:
+        """Return the sum of the products, (D, D)."""
+        return features.T @ features
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the sums."""
-        return {**super().state_dict(), "products": self._products.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the sums back."""
-        super().load_state_dict(state)
-        self._products = state["products"].clone()
-
-    def add(self, features: Tensor) -> None:
-        """Add the products of features (N, D)."""
-        products = features.T @ features
-        self._products = self._products + products if len(self._products) else products
-
-    def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
-        """Compute the scores' weights from the sums."""
-        assert isinstance(predictor, LinearScores)
-        self.collect(ctx)
-        means, total = self.means(), self.counts.sum()
-        covariance = (self._products - (means.T * self.counts) @ means) / total
+    def scores(self, means: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weights for the common covariance around the class means."""
+        total = self.counts.sum()
+        covariance = (second - (means.T * self.counts) @ means) / total
         dim = len(covariance)
         scale = (covariance.trace() / dim).clamp(min=1e-12)
         share = self.settings.shrinkage
@@ -70,19 +53,11 @@ class SLDA(FeatureStatistics[_Settings]):
             share = _oas_shrinkage(covariance, int(total))
         shrunk = (1 - share) * covariance + share * scale * torch.eye(dim, dtype=torch.float64)
         weights = torch.linalg.solve(shrunk, means.T).T
-        predictor.set(weights, -(weights * means).sum(1) / 2)
+        return weights, -(weights * means).sum(1) / 2
 
 
 def _oas_shrinkage(covariance: Tensor, count: int) -> float:
-    """Return the share of the identity by the oracle approximating shrinkage.
-
-    Args:
-        covariance: The covariance of shape (D, D).
-        count: The number of samples.
-
-    Returns:
-        A number above 0, at most 1.
-    """
+    """Return the share of the identity by the oracle approximating shrinkage; covariance: (D, D) of `count` samples."""
     dim = len(covariance)
     squared, trace = float(covariance.square().sum()), float(covariance.trace()) ** 2
     above = (1 - 2 / dim) * squared + trace
