@@ -1,7 +1,5 @@
 """Class-incremental and task-incremental accuracy on each task seen so far, from the same scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -13,15 +11,10 @@ def accuracy_rows(
     """Return the next rows of the two accuracy matrices.
 
     A row of scores counts as correct if its highest score is that of the label: among all classes seen
-    (class-incremental), or among the classes of the sample's task (task-incremental).
+    (class-incremental), or among the classes of the sample's task (task-incremental). Both rows are in percent, with an
+    entry for each task seen, which is 0 without samples.
 
-    Args:
-        scores: For each task seen, class scores of shape (N_t, C).
-        labels: For each task seen, labels of shape (N_t,).
-        classes: For each task seen, its classes.
-
-    Returns:
-        The class-incremental and the task-incremental row, in percent, an entry for each task seen; 0 without samples.
+    scores: (N_t, C) class scores of each task seen; labels: (N_t,) of each; classes: those of each.
     """
     in_class, in_task = [], []
     for task_scores, y, own in zip(scores, labels, classes, strict=True):

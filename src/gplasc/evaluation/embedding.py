@@ -1,7 +1,5 @@
 """Features in two dimensions (t-SNE), and the separation of classes (silhouette)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Geometry of the features on the sphere: centers and radii of the tasks, drift of past classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,20 +25,14 @@ def diagnose(
 ) -> dict[str, Any]:
     """Describe the geometry of the tasks seen so far. See `append_diagnosis` for the entries of a whole run.
 
-    Args:
-        means: For each task, the current class means of shape (C_t, D).
-        learned: For each task, the class means when it had just been learned, shape (C_t, D).
-        region: The region of the current task in theory, if GPLASC is used.
-        vertices: The prepared directions of shape (K, D), if GPLASC is used.
-        last_step: Measurements of the terms in the last training step, if GPLASC is used.
+    means: for each task, the current class means (C_t, D); learned: those when it had just been learned. With GPLASC
+    also the region of the current task in theory, the prepared directions (K, D), and measurements of the last step.
 
-    Returns:
-        For each task center_norm, radius (root mean square distance of the class means from their center) and drift
-        (mean distance of the class means from `learned`); center_cosines, the cosines between all centers, shape
-        (T, T), with their mean and maximum over pairs of different tasks (None for a single task) as
-        center_cosine_mean and center_cosine_max. With `vertices` for each task vertex_cosine, and etf_cosine, the
-        cosine between two vertices of a simplex. With `region` the theory, the threshold and the share of class pairs
-        of the current task below it. last_step as given.
+    For each task there are center_norm, radius (root mean square distance of the class means from their center) and
+    drift (mean distance of the class means from `learned`); center_cosines are the cosines between all centers (T, T),
+    center_cosine_mean and center_cosine_max are over pairs of different tasks (None for a single task). With `vertices`
+    each task has its vertex_cosine, and etf_cosine is the cosine between two vertices of a simplex. With `region` there
+    are the theory, the threshold and the share of class pairs of the current task below it.
     """
     centers = [m.mean(0) for m in means]
     directions = normalize(torch.stack(centers), dim=1)

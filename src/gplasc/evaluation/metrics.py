@@ -3,8 +3,6 @@
 ``matrix[t][i]`` is the accuracy in percent on task i after learning task t; entries of tasks not yet learned are None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
@@ -27,14 +25,7 @@ def summarize(matrix: Matrix, samples: Sequence[int]) -> dict[str, float]:
     - ``backward_transfer``: mean over all tasks but the last of the last row minus the accuracy when the task was
       learned.
 
-    The last three are 0 for a single task.
-
-    Args:
-        matrix: The accuracy matrix.
-        samples: The number of test samples of each task.
-
-    Returns:
-        The metrics.
+    The last three are 0 for a single task. ``samples`` are the numbers of test samples of the tasks.
 
     >>> summarize([[90.0, None], [60.0, 80.0]], [100, 300])["forgetting"]
     30.0

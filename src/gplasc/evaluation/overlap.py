@@ -6,8 +6,6 @@
 so the integral of the two estimates is unbiased and has a known standard error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,17 +72,14 @@ def _density_overlap(
 
 @dataclass(frozen=True)
 class TaskOverlap:
-    """Overlaps between all tasks.
-
-    Attributes:
-        value: The overlaps of shape (T, T), 1 on the diagonal.
-        error: Their standard errors of shape (T, T), 0 on the diagonal.
-        explained: The share of the variance of the features that the projection keeps.
-    """
+    """Overlaps between all tasks."""
 
     value: Tensor
+    """(T, T), 1 on the diagonal."""
     error: Tensor
+    """(T, T), the standard errors, 0 on the diagonal."""
     explained: float
+    """The share of the variance of the features that the projection keeps."""
 
     @property
     def pairs(self) -> Tensor:
@@ -97,17 +92,8 @@ def task_overlap(
 ) -> TaskOverlap:
     """Return the overlaps between the feature densities of tasks.
 
-    Args:
-        features: For each task, features of shape (N_t, D) with N_t >= 2, not normalized.
-        generator: The generator of the samples.
-        dim: The number of principal components of the features of all tasks.
-        draws: The number of samples from each density, at least 2.
-
-    Returns:
-        The overlaps.
-
-    Raises:
-        ValueError: If a task has fewer than two rows.
+    features: for each task (N_t, D) with N_t >= 2, not normalized. Of the features of all tasks ``dim`` principal
+    components are used; from each density ``draws`` samples are drawn, at least 2.
     """
     from sklearn.decomposition import PCA
 

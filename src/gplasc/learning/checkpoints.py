@@ -1,7 +1,5 @@
 """Checkpoint files: written whole or not at all, with a checksum, the last two kept; digests of tensors."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Mapping
@@ -67,11 +65,7 @@ def write_state(path: Path, state: dict[str, Any]) -> Path:
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
-    """Read what `write_state` wrote; None if the file is damaged.
-
-    Raises:
-        UserError: If the file cannot be read.
-    """
+    """Read what `write_state` wrote; None if the file is damaged. One that cannot be read is a UserError."""
     try:
         data = memoryview(path.read_bytes())
     except OSError as error:

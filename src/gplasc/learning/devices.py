@@ -1,7 +1,5 @@
 """Where and how a run is computed: device, precision, processes, compilation."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Literal
 
@@ -16,13 +14,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 
 class Hardware:
-    """The device, the precision and the processes of a run.
-
-    Args:
-        device: Where to compute.
-        precision: Of convolutions and linear layers.
-        processes: The processes that compute the run together, each with a learner of its own; default: this one.
-        compiled: Whether encoders are compiled.
+    """The device, the precision of convolutions and linear layers, and the processes of a run, each with its learner.
 
     Attributes:
         autocast: Returns the context manager in which the networks run.
@@ -62,11 +54,7 @@ class Hardware:
 
 
 def check_device(device: str | None) -> str:
-    """Return the device to compute on; default: the accelerator if there is one.
-
-    Raises:
-        UserError: If this machine does not have the device.
-    """
+    """Return the device to compute on, which this machine must have; default: the accelerator if there is one."""
     if device is None:
         if torch.cuda.is_available():
             return "cuda"

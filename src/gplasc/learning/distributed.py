@@ -5,8 +5,6 @@ the rows, and gathers the features of all rows with their gradients. Heads, loss
 on every process, exactly as in a run on one process.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,13 +60,7 @@ class Processes:
 
         The gradient of a row is the sum of its gradients on all processes; with equal losses on all of them that is
         ``size`` times the gradient of one, and the mean over processes of a weight's gradient is that of one process.
-
-        Args:
-            rows: (K, D), this process's `share` of ``count`` rows.
-            count: The number of rows of all processes.
-
-        Returns:
-            (count, D), equal on all processes.
+        rows: (K, D), this process's `share`. Returns (count, D), equal on all processes.
         """
         if self.size == 1:
             return rows
@@ -102,11 +94,7 @@ class Processes:
                     dist.broadcast(value, 0)
 
     def check_equal(self, what: str, digest: str) -> None:
-        """Check that a digest is the same on all processes.
-
-        Raises:
-            UserError: If it is not.
-        """
+        """Raise a UserError unless a digest is the same on all processes."""
         if self.size == 1:
             return
         digests: list[Any] = [None] * self.size
@@ -117,12 +105,6 @@ class Processes:
                 f"the {what} of process {differ[0]} differs from that of process 0; devices of different kinds "
                 "round differently: use equal devices, or one process"
             )
-
-
-def _sum_over_processes(x: Tensor) -> Tensor:
-    """Return the sum of a tensor over all processes, with gradients: those of all processes' losses, added up."""
-    total: Tensor = _Sum.apply(x)  # type: ignore[no-untyped-call]
-    return total
 
 
 class _SyncedBatchNorm(nn.SyncBatchNorm):
@@ -141,13 +123,13 @@ class _SyncedBatchNorm(nn.SyncBatchNorm):
         shape = (1, -1, *[1] * (x.ndim - 2))
         values = x if x.dtype == torch.float64 else x.float()
         rows = values.new_full((1,), x.numel() / x.shape[1])
-        sums = _sum_over_processes(torch.cat([values.sum(over), rows]))
+        sums: Tensor = _Sum.apply(torch.cat([values.sum(over), rows]))  # type: ignore[no-untyped-call]
         count = sums[-1].detach()
         if count <= 1:
             raise ValueError(f"expected more than 1 value per channel in training mode, got {tuple(x.shape)}")
         mean = sums[:-1] / count
         centered = values - mean.view(shape)
-        squares = _sum_over_processes(centered.square().sum(over))
+        squares: Tensor = _Sum.apply(centered.square().sum(over))  # type: ignore[no-untyped-call]
         variance = squares / count
         self._update(mean.detach(), variance.detach() * count / (count - 1))
         out = centered * (variance + self.eps).rsqrt().view(shape)
@@ -184,6 +166,8 @@ def synchronize_batchnorm(module: nn.Module) -> None:
 
 
 class _Sum(torch.autograd.Function):
+    """The sum of a tensor over all processes; the gradients are those of all processes' losses, added up."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         total = x.detach().clone()
@@ -215,16 +199,9 @@ def launched() -> bool:
 
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Processes, str]]:
-    """Join the processes that were launched together, if this is one of several.
+    """Join the processes that were launched together, if this is one of several; yield them and the device of this one.
 
-    Args:
-        device: The kind of device; each process takes the GPU of its own number.
-
-    Yields:
-        The processes, and the device of this one.
-
-    Raises:
-        UserError: If another process ends before this one.
+    On GPUs each process takes the one of its own number. If another process ends before this one, that is a UserError.
     """
     if not launched():
         yield Processes(), device

@@ -1,7 +1,5 @@
 """Evaluation after each task: rows of the accuracy matrices, and the geometry of the features."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,10 +34,7 @@ class Evaluator:
     def evaluate(self, ctx: Context, tasks: Sequence[Task], known: Mapping[str, Any]) -> None:
         """Evaluate the predictor on the tasks, the last of which was learned just now.
 
-        Args:
-            ctx: The state of the run.
-            tasks: The tasks.
-            known: What the geometry is compared with, see `Plugin.diagnostics`.
+        The geometry is compared with what is ``known``, see `Plugin.diagnostics`.
         """
         assert ctx.predictor is not None
         scores: list[Tensor] = []

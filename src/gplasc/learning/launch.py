@@ -1,7 +1,5 @@
 """Starts the processes of one run on this machine, and ends them all when one is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -22,16 +20,11 @@ _PATIENCE = 20.0  # seconds in which the other processes may end by themselves
 def launch(words: Sequence[str], count: int) -> int:
     """Run ``gplasc`` with these arguments on ``count`` processes of this machine, and return the exit code.
 
-    Process 0 writes to this terminal. What the others write to standard error is shown if one of them fails first.
-
-    Args:
-        words: The arguments of the command line.
-        count: The number of processes.
-
-    Raises:
-        UserError: If a process was killed, or failed before process 0 did.
+    Process 0 writes to this terminal. A process that is killed, or fails before process 0 does, is a UserError, which
+    shows what it wrote to standard error.
     """
-    store = _open_store()
+    # The processes find each other in this store, which chooses a free port by itself.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     errors = [tempfile.TemporaryFile() for _ in range(1, count)]  # noqa: SIM115
     processes = [
         subprocess.Popen(
@@ -69,25 +62,15 @@ def _watch(processes: Sequence[subprocess.Popen[bytes]], errors: Sequence[IO[byt
     except subprocess.TimeoutExpired:
         code = 1
     reasons = {rank: _reason(processes[rank], errors[rank - 1]) for rank in lost if rank > 0}
-    causes = {
-        rank: reason for rank, reason in reasons.items() if LOST not in reason
-    }  # not what follows from others
-    if code == 0 or not causes:
-        return _ended(code)
-    rank = min(causes)
+    causes = [rank for rank, reason in reasons.items() if LOST not in reason]  # not what follows from others
+    if code == 0 or (code > 0 and not causes):
+        return code
+    rank = min(causes, default=0)
+    reason = reasons[rank] if causes else signal.Signals(-code).name
     raise UserError(
-        f"process {rank} ended with {causes[rank]}; the run has stopped, and its last checkpoint is kept: run the same "
+        f"process {rank} ended with {reason}; the run has stopped, and its last checkpoint is kept: run the same "
         "command again, with any number of --devices, to continue"
     )
-
-
-def _ended(code: int) -> int:
-    if code < 0:
-        raise UserError(
-            f"process 0 ended with {signal.Signals(-code).name}; the last checkpoint is kept: run the same command "
-            "again, with any number of --devices, to continue"
-        )
-    return code
 
 
 def _reason(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
@@ -99,19 +82,8 @@ def _reason(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
     return f"code {code} ({lines[-1] if lines else 'no message'})"
 
 
-def _open_store() -> TCPStore:
-    """Return the store in which the processes find each other; it chooses a free port by itself."""
-    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-
-
 def _environment(rank: int, count: int, port: int) -> dict[str, str]:
-    """Return the environment that torchrun would give a process; the cores are divided among the processes.
-
-    Args:
-        rank: The number of the process, from 0.
-        count: The number of processes.
-        port: The port of the store, which this process keeps open.
-    """
+    """Return the environment that torchrun would give a process; the cores are divided among the processes."""
     threads = str(max(1, (os.cpu_count() or 1) // count))
     return {
         "OMP_NUM_THREADS": threads,

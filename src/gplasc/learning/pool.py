@@ -1,7 +1,5 @@
 """What batches are drawn from: the current task's samples and the memory, without copying either."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Stage 2 of the contrastive methods: a linear classifier on the frozen encoder."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

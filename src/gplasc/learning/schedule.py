@@ -1,7 +1,5 @@
 """The course of training: epochs and steps of each task, and the learning rate at every position."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -25,16 +23,8 @@ def learning_rate(
     counts epochs from 1, as in the code of SupCon and Co2L. "multistep" multiplies by ``lr_decay`` once for every
     milestone that is over, as torch's ``MultiStepLR`` does.
 
-    Args:
-        train: The settings of the schedule.
-        lr: The base learning rate; parameter groups may have their own.
-        epoch: The number of epochs that are over.
-        epochs: The number of epochs of this task.
-        part: The part of the present epoch that is over, in [0, 1).
-        warmup_from: Where the warm-up starts; default: at ``train.warmup_from``.
-
-    Returns:
-        The learning rate.
+    ``epoch`` of the task's ``epochs`` are over, and a ``part`` of the present one, in [0, 1). ``lr`` is the base
+    learning rate; parameter groups may have their own. The warm-up starts at ``train.warmup_from`` by default.
     """
     warm = min(train.warmup_epochs, epochs // 2)
     if epoch < warm:
@@ -56,10 +46,7 @@ def _scheduled(train: Train, lr: float, epoch: int, epochs: int) -> float:
 def pool_sizes(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int]:
     """Return how many samples an epoch of each task visits, for a memory that is full after the first task.
 
-    Args:
-        config: The settings.
-        pool: What the method draws batches from.
-        sizes: The number of training samples of each task.
+    ``sizes`` are the numbers of training samples of the tasks.
     """
     pools = []
     for task, size in enumerate(sizes):

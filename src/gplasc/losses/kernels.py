@@ -166,14 +166,8 @@ def prototype_contrast(
 
         mean over i of  log sum_j exp(a_cj - m_cj log w_j) - a_ci,      c = y_i,  a_cj = <p_c, z_j> / temperature
 
-    Args:
-        z: Unit rows of shape (N, D).
-        y: Integer labels of shape (N,).
-        prototypes: Unit rows of shape (C, D), one per class.
-        temperature: Divides the cosines.
-        importance: Positive weights w_j of shape (N,): the sampling probability times the number of rows of the class
-            in the batch. Used only together with `weighted`.
-        weighted: A boolean mask m_cj of shape (C, N) of the pairs that are weighted.
+    prototypes: (C, D) unit rows, one per class. importance: (N,) positive weights w_j, the sampling probability times
+    the number of rows of the class in the batch; used only for the pairs m_cj that `weighted`, (C, N), marks.
     """
     if len(z) == 0:
         return z.sum() * 0.0 + prototypes.sum() * 0.0

@@ -4,8 +4,6 @@ No gradient reaches what is stored, the previous model's logits and weights (N,)
 a loss is 0 and part of the graph.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

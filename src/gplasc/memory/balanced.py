@@ -1,7 +1,5 @@
 """Class-balanced memory with the quotas of Co2L."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -19,17 +17,11 @@ def balanced_update(
     """Select the rows to keep after a task (Co2L).
 
     The old classes are reduced to their quotas; the rest is divided among the classes of the new task. Inside a class
-    rows are drawn without replacement. `Buffer.refill` writes them.
+    rows are drawn without replacement. Returns indices into the memory and into the task's samples, which
+    `Buffer.refill` writes.
 
-    Args:
-        memory: The memory, with a column "y".
-        y: The labels of the task's samples, shape (N,).
-        num_old_tasks: The number of tasks in the memory.
-        generator: The generator of the quotas and of the rows.
-        weights: The relative probabilities of the memory's rows, (M,), and of the samples, (N,). Default: all equal.
-
-    Returns:
-        Indices into the memory and into the task's samples.
+    y: (N,) labels of the task's samples. weights: (M,) and (N,) relative probabilities of the memory's rows and of the
+    samples, by default all equal.
     """
     old_weights, new_weights = weights or (None, None)
     old_labels = memory["y"] if len(memory) else torch.zeros(0, dtype=torch.long)

@@ -1,7 +1,5 @@
 """GCR: a weighted subset whose gradients add up to those of all samples (Tiwari et al., CVPR 2022)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -87,19 +85,11 @@ def select_coreset(
 ) -> tuple[Tensor, Tensor]:
     """Select weighted samples whose last-layer gradients add up to those of all samples, class by class.
 
-    If fewer samples than the budget suffice, others are added at random with weight 1.
+    If fewer samples than the budget suffice, others are added at random with weight 1. Returns indices and new weights
+    of shape (min(budget, N),).
 
-    Args:
-        errors: The gradient of each sample's loss by its logits, shape (N, C).
-        features: Features of shape (N, D).
-        y: Labels of shape (N,).
-        weights: The current weights of the samples, shape (N,).
-        budget: The number of samples to select.
-        ridge: The L2 penalty of the weights, relative to the mean squared norm of the gradients of a class.
-        generator: The generator of the random samples.
-
-    Returns:
-        Indices and new weights of shape (min(budget, N),).
+    errors: (N, C) gradient of each sample's loss by its logits; features: (N, D); y: (N,) labels; weights: (N,) the
+    current weights; ridge: L2 penalty of the weights, relative to the mean squared norm of the gradients of a class.
     """
     if budget >= len(y):
         return torch.arange(len(y)), weights

@@ -1,7 +1,5 @@
 """GSS: the memory keeps samples whose gradients have different directions (Aljundi et al., NeurIPS 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

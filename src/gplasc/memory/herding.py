@@ -1,7 +1,5 @@
 """Herding: samples whose mean stays closest to the mean of their class (iCaRL)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The memory of CCLIS: samples close to the prototypes of other classes are kept more often."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """A memory that is divided equally among groups: tasks (FDR, A-GEM, GCR) or classes (iCaRL)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

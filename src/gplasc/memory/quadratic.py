@@ -1,7 +1,5 @@
 """Small quadratic programs with non-negative variables: the dual problem of GEM and the weights of a coreset."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

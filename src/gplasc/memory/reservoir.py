@@ -1,7 +1,5 @@
 """Reservoir sampling: at any time each sample offered so far is in the memory with the same probability."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

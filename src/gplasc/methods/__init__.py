@@ -1,7 +1,5 @@
 """One file per method; the file name is the name on the command line, and nothing has to be registered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gplasc.learning import Method

@@ -1,7 +1,5 @@
 """A-GEM: a step never goes against the mean gradient of the past (Chaudhry et al., ICLR 2019)."""
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor

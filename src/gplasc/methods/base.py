@@ -1,7 +1,5 @@
 """Bases of the two families of methods: contrastive with a linear probe, and those that train a classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 

@@ -1,7 +1,5 @@
 """CCLIS: prototypes against importance-weighted samples, prototype-relation distillation (Li et al., AAAI 2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal

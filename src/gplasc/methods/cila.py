@@ -1,7 +1,5 @@
 """CILA: Co2L whose distillation weight adapts to the tasks learned so far (Wen et al., ICML 2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

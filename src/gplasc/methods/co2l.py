@@ -1,7 +1,5 @@
 """Co2L: asymmetric SupCon and instance-relation distillation (Cha et al., ICCV 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """DER: the logits of the past are held where they were (Buzzega et al., NeurIPS 2020)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """DER++: DER with the labels of the past as well (Buzzega et al., NeurIPS 2020)."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from torch import Tensor
 

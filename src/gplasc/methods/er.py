@@ -1,7 +1,5 @@
 """ER: experience replay from a reservoir (Riemer et al. 2019, Chaudhry et al. 2019)."""
 
-from __future__ import annotations
-
 from gplasc.methods.base import ReplayMethod, ReplaySettings
 
 

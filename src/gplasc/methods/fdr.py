@@ -1,7 +1,5 @@
 """FDR: class probabilities are held as they were at the end of each task (Benjamin et al., ICLR 2019)."""
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Fine-tuning: cross-entropy on the current task, nothing remembered (lower bound)."""
 
-from __future__ import annotations
-
 from gplasc.methods.base import ClassifierMethod
 from gplasc.settings.types import Settings
 

@@ -1,7 +1,5 @@
 """GCR: DER++ on a weighted coreset chosen by gradient matching (Tiwari et al., CVPR 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from operator import add

@@ -1,7 +1,5 @@
 """GEM: a step raises the loss of no earlier task (Lopez-Paz and Ranzato, NeurIPS 2017)."""
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor

@@ -1,7 +1,5 @@
 """GSS: replay from a memory of samples whose gradients differ (Aljundi et al., NeurIPS 2019)."""
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor

@@ -1,7 +1,5 @@
 """iCaRL: binary distillation, herding, and the nearest mean of exemplars (Rebuffi et al., CVPR 2017)."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import torch

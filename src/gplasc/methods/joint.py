@@ -1,7 +1,5 @@
 """Joint training: all tasks seen so far are at hand (oracle, upper bound)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """NCM: nearest class mean of the features of a fixed encoder; nothing is trained or replayed."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """SLDA: streaming linear discriminant analysis on a fixed encoder (Hayes and Kanan, CVPRW 2020)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

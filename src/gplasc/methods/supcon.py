@@ -1,7 +1,5 @@
 """SupCon: supervised contrastive fine-tuning on the task's samples and the memory (Khosla et al. 2020)."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from gplasc.learning import Context, Part

@@ -1,7 +1,5 @@
 """Initialization of weights from a given generator."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

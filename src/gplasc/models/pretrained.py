@@ -1,7 +1,5 @@
 """Encoders with weights that install as a package: ``--encoder gplasc.models.pretrained:efficientnet_lite0``."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stdout
 

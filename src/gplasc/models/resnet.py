@@ -1,7 +1,5 @@
 """ResNet-18 without a classifier: a CIFAR stem for small images, a fast one with stride 2, one for 224 px."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Literal
 
@@ -56,16 +54,9 @@ class _BasicBlock(nn.Module):
 class ResNet(Encoder):
     """ResNet encoder (He et al. 2016): four stages of blocks with 1, 2, 4 and 8 times `width` channels.
 
-    Args:
-        width: The number of channels of the first stage; there are 8 * width features.
-        stem: "cifar" (3x3, stride 1, no pooling), "fast" (3x3, stride 2: a quarter of the arithmetic) or "imagenet"
-            (7x7, stride 2, max pooling, for 224 px).
-        blocks_per_stage: The number of blocks in each of the four stages: 2 in a ResNet-18, 1 in a ResNet-10.
-        features: "relu" (non-negative, as published) or "signed" (the last block without its final ReLU, so that
-            cosines between features can be negative).
-        in_channels: The number of channels of the images.
-        generator: The generator of the weights. Default: PyTorch's global one.
-        initialization: "kaiming" or "pytorch", see `Initialization`.
+    There are 8 * `width` features; a ResNet-18 has 2 blocks per stage, a ResNet-10 one. The stem is "cifar" (3x3,
+    stride 1, no pooling), "fast" (3x3, stride 2: a quarter of the arithmetic) or "imagenet" (7x7, stride 2, max
+    pooling, for 224 px). With "signed" features the last block has no final ReLU, so that cosines can be negative.
 
     >>> sum(p.numel() for p in ResNet().parameters())
     11168832

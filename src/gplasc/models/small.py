@@ -1,7 +1,5 @@
 """A small convolutional encoder for images of 8x8 to 28x28 pixels."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch
@@ -14,13 +12,7 @@ from gplasc.models.encoder import Encoder, Features
 class SmallConv(Encoder):
     """Three 3x3 convolutions with BatchNorm, the last two with stride 2, and average pooling.
 
-    Args:
-        width: The number of channels of the first convolution.
-        in_channels: The number of channels of the images.
-        features: "relu" (non-negative) or "signed" (no ReLU after the last convolution).
-        feature_dim: The number of features.
-        generator: The generator of the weights. Default: PyTorch's global one.
-        initialization: "kaiming" or "pytorch", see `Initialization`.
+    The first convolution has ``width`` channels. With "signed" features there is no ReLU after the last one.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Plug-ins compose with any method; the file name is the name on the command line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gplasc.learning import Plugin

@@ -1,7 +1,5 @@
 """GPLASC: a region of the sphere for every task, small and held in place; composes with any method."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """GPLASC+: the prepared places on the sphere as a fixed classifier of current and remembered samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
