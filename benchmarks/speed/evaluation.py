@@ -12,7 +12,7 @@ from benchmarks.speed.resident import PhaseClock
 
 from gplasc.learning import Learner
 from gplasc.learning.pool import Pool
-from gplasc.learning.probe import new_probe, train_probe
+from gplasc.learning.probe import train_probe
 from gplasc.learning.schedule import epochs_of
 from gplasc.random import Generators
 from gplasc.runs.build import build_learner
@@ -109,7 +109,7 @@ def _probes(learner: Learner, stream: Stream, seeds: int) -> tuple[float, float]
         for mode in times:
             ctx.probe = settings.model_copy(update={"mode": mode})
             ctx.random = Generators(seed)
-            probe = new_probe(ctx)
+            probe = learner.method.predictor(ctx)
             times[mode].append(seconds(partial(train_probe, probe, ctx)))
             accuracy[mode].append(100 * (probe(features).argmax(1).cpu() == y).float().mean().item())
     ctx.probe = settings

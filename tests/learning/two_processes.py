@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gplasc.learning.checkpoints import digest
-from gplasc.learning.distributed import Processes, joined, synchronize_batchnorm
+from gplasc.learning.distributed import Processes, joined
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest
@@ -54,7 +54,7 @@ def compare_batchnorm(processes, rows):
     one = nn.Sequential(nn.BatchNorm2d(3))
     nn.init.uniform_(one[0].weight)
     two = copy.deepcopy(one)
-    synchronize_batchnorm(two)
+    processes.synchronize_batchnorm(two)
     found = {}
     for name, layer, share in (("one", one, slice(None)), ("two", two, processes.share(rows))):
         inputs = x[share].clone().requires_grad_()

@@ -93,6 +93,19 @@ class Processes:
                 if isinstance(value, Tensor):
                     dist.broadcast(value, 0)
 
+    def synchronize_batchnorm(self, module: nn.Module) -> None:
+        """Replace every BatchNorm layer below a module, in place, by one that sees the rows of all processes."""
+        for name, layer in module.named_children() if self.size > 1 else ():
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                synced = _SyncedBatchNorm(
+                    layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats
+                )
+                synced.load_state_dict(layer.state_dict())
+                synced.train(layer.training)
+                setattr(module, name, synced)
+            else:
+                self.synchronize_batchnorm(layer)
+
     def check_equal(self, what: str, digest: str) -> None:
         """Raise a UserError unless a digest is the same on all processes."""
         if self.size == 1:
@@ -149,20 +162,6 @@ class _SyncedBatchNorm(nn.SyncBatchNorm):
         weight = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         self.running_mean.lerp_(mean, weight)
         self.running_var.lerp_(variance, weight)
-
-
-def synchronize_batchnorm(module: nn.Module) -> None:
-    """Replace every BatchNorm layer below a module, in place, by one that sees the rows of all processes."""
-    for name, layer in module.named_children():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            synced = _SyncedBatchNorm(
-                layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats
-            )
-            synced.load_state_dict(layer.state_dict())
-            synced.train(layer.training)
-            setattr(module, name, synced)
-        else:
-            synchronize_batchnorm(layer)
 
 
 class _Sum(torch.autograd.Function):

@@ -14,6 +14,8 @@ from gplasc.learning.pool import Pool
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
 
+_RESULTS = ("class_il", "task_il", "geometry", "timings")
+
 
 class Evaluator:
     """Evaluates the tasks seen so far, and keeps the results of all tasks.
@@ -22,12 +24,14 @@ class Evaluator:
         class_il: Row t: class-IL accuracy, percent, on each task evaluated after task t.
         task_il: The same for task-IL.
         geometry: What `gplasc.evaluation.geometry.diagnose` says after each task.
+        timings: For each task, the seconds of each phase.
     """
 
     def __init__(self, config: Config) -> None:
         self.class_il: list[list[float]] = []
         self.task_il: list[list[float]] = []
         self.geometry: list[dict[str, Any]] = []
+        self.timings: list[dict[str, float]] = []
         self._config = config
         self._means_when_learned: list[Tensor] = []
 
@@ -59,28 +63,22 @@ class Evaluator:
         """Return the results."""
         return {
             # As text: torch.save calls a function for every number, and there are more with every task.
-            "class_il": json.dumps(self.class_il),
-            "task_il": json.dumps(self.task_il),
-            "geometry": json.dumps(self.geometry),
+            **{name: json.dumps(getattr(self, name)) for name in _RESULTS},
             "means_when_learned": torch.cat(self._means_when_learned or [torch.zeros(0)]),
             "means_rows": [len(means) for means in self._means_when_learned],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self.class_il, self.task_il, self.geometry = (
-            from_text(state[name]) for name in ("class_il", "task_il", "geometry")
-        )
+        for name in _RESULTS:
+            value = state[name]
+            setattr(
+                self, name, json.loads(value) if isinstance(value, str) else value
+            )  # lists in older states
         means = state["means_when_learned"]
         if not isinstance(means, list):  # one by one in older states
             means = means.split(state["means_rows"])
         self._means_when_learned = [rows.clone() for rows in means]
-
-
-def from_text(results: str | list[Any]) -> list[Any]:
-    """Return results that are kept as JSON; older states have them as they are."""
-    values: list[Any] = json.loads(results) if isinstance(results, str) else results
-    return values
 
 
 def evaluation_samples(task: Task, config: Config) -> Samples:

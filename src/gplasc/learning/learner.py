@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,9 +18,8 @@ from gplasc.learning.checkpoints import digest
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.devices import Hardware
-from gplasc.learning.distributed import synchronize_batchnorm
-from gplasc.learning.evaluator import Evaluator, from_text
-from gplasc.learning.optimizer import SGD, new_optimizer
+from gplasc.learning.evaluator import Evaluator
+from gplasc.learning.optimizer import SGD
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
 from gplasc.models import Network, steady_statistics
@@ -75,8 +73,7 @@ class Learner:
         self.config = settings
         self.hardware = hardware or Hardware()
         self.callbacks = tuple(callbacks)
-        if self.hardware.processes.size > 1:
-            synchronize_batchnorm(network)
+        self.hardware.processes.synchronize_batchnorm(network)
         self.ctx = Context(settings, method, network, expected, self.hardware, self._on_progress)
         for component in self.components:
             self.ctx.modules.update(component.modules(self.ctx, network))
@@ -86,8 +83,6 @@ class Learner:
         self.optimizer = self._new_optimizer()
         self.position = _Position()
         self.evaluator = Evaluator(settings)
-        self.timings: list[dict[str, float]] = []
-        """For each task, the seconds of each phase."""
         self._unlogged: list[tuple[dict[str, Any], list[str], Tensor]] = []
 
     @property
@@ -104,6 +99,11 @@ class Learner:
     def task_il(self) -> list[list[float]]:
         """The same for task-IL."""
         return self.evaluator.task_il
+
+    @property
+    def timings(self) -> list[dict[str, float]]:
+        """For each task, the seconds of each phase."""
+        return self.evaluator.timings
 
     # ---- the loop ----------------------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class Learner:
 
     def _new_optimizer(self) -> SGD:
         rates = {n: r for component in self.components for n, r in component.learning_rates().items()}
-        return new_optimizer(self.ctx.modules, self.config.train, rates, encoder_lr=self._encoder_lr)
+        return SGD.of(self.ctx.modules, self.config.train, rates, encoder_lr=self._encoder_lr)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -318,7 +318,7 @@ class Learner:
             "optimizer": self.optimizer.state_dict(),
             **self.ctx.state_dict(),
             "components": [component.state_dict() for component in self.components],
-            "results": {**self.evaluator.state_dict(), "timings": json.dumps(self.timings)},
+            "results": self.evaluator.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -330,7 +330,6 @@ class Learner:
         for component, part in zip(self.components, state["components"], strict=True):
             component.load_state_dict(part)
         self.evaluator.load_state_dict(state["results"])
-        self.timings = from_text(state["results"]["timings"])
 
     @property
     def needs_previous(self) -> bool:

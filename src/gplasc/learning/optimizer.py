@@ -16,6 +16,16 @@ from gplasc.models import Network
 from gplasc.settings.types import Train
 
 
+@dataclass(frozen=True)
+class ModuleRate:
+    """The learning rate of one module."""
+
+    lr: float
+    """The base learning rate, in place of ``train.lr``."""
+    warmup_from: float | None = None
+    """Where its warm-up starts; None: at ``train.warmup_from``."""
+
+
 class SGD(torch.optim.SGD):
     """`torch.optim.SGD` that does not import ``torch._dynamo``.
 
@@ -37,6 +47,29 @@ class SGD(torch.optim.SGD):
     step = torch.no_grad()(inspect.unwrap(torch.optim.SGD.step))
     zero_grad = inspect.unwrap(Optimizer.zero_grad)
 
+    @classmethod
+    def of(
+        cls, modules: nn.ModuleDict, train: Train, rates: Mapping[str, ModuleRate], *, encoder_lr: float
+    ) -> SGD:
+        """Return the optimizer of all modules, by name; ``rates`` are those that differ from ``train.lr``.
+
+        The encoder's learning rate is multiplied by ``encoder_lr``.
+        """
+        groups: list[dict[str, Any]] = []
+        for name, module in modules.items():
+            rate = rates.get(name, ModuleRate(train.lr))
+            params = list(module.parameters())
+            groups.append({"params": params, "base_lr": rate.lr, "warmup_from": rate.warmup_from})
+        if encoder_lr not in (0, 1):  # an encoder with factor 0 is frozen and has no gradients
+            network = modules["network"]
+            assert isinstance(network, Network)
+            slow = dict.fromkeys(network.encoder.parameters())
+            groups[0]["params"] = [p for p in network.parameters() if p not in slow]
+            groups.append({"params": list(slow), "base_lr": train.lr * encoder_lr, "warmup_from": None})
+        return cls(
+            groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
+        )
+
     def set_learning_rate(self, train: Train, epoch: int, epochs: int, part: float) -> float:
         """Set the learning rate of every group, see `learning_rate`, and return that of the network."""
         for group in self.param_groups:
@@ -55,44 +88,3 @@ class SGD(torch.optim.SGD):
                 padded[: len(momentum)] = momentum
                 entry["momentum_buffer"] = padded
         self.load_state_dict(state)
-
-
-@dataclass(frozen=True)
-class ModuleRate:
-    """The learning rate of one module."""
-
-    lr: float
-    """The base learning rate, in place of ``train.lr``."""
-    warmup_from: float | None = None
-    """Where its warm-up starts; None: at ``train.warmup_from``."""
-
-
-def new_optimizer(
-    modules: nn.ModuleDict,
-    train: Train,
-    learning_rates: Mapping[str, ModuleRate],
-    *,
-    encoder_lr: float = 1.0,
-) -> SGD:
-    """Return SGD over all modules.
-
-    Args:
-        modules: Everything trainable, by name.
-        train: Learning rate, momentum and weight decay.
-        learning_rates: Learning rates of single modules that differ from ``train.lr``.
-        encoder_lr: Factor of the encoder's learning rate.
-    """
-    groups: list[dict[str, Any]] = []
-    for name, module in modules.items():
-        rate = learning_rates.get(name, ModuleRate(train.lr))
-        groups.append(
-            {"params": list(module.parameters()), "base_lr": rate.lr, "warmup_from": rate.warmup_from}
-        )
-    if encoder_lr not in (0, 1):  # an encoder with factor 0 is frozen and has no gradients
-        network = modules["network"]
-        assert isinstance(network, Network)
-        slow = set(network.encoder.parameters())
-        groups[0]["params"] = [parameter for parameter in network.parameters() if parameter not in slow]
-        params = list(network.encoder.parameters())
-        groups.append({"params": params, "base_lr": train.lr * encoder_lr, "warmup_from": None})
-    return SGD(groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True)

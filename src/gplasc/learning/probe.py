@@ -1,17 +1,10 @@
 """Stage 2 of the contrastive methods: a linear classifier on the frozen encoder."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gplasc.learning.context import Context
 from gplasc.learning.optimizer import SGD
-from gplasc.models import LinearClassifier
-
-
-def new_probe(ctx: Context) -> LinearClassifier:
-    """Return a linear classifier from (N, D) features to (N, classes seen) scores, with initial weights."""
-    dim = ctx.network.feature_dim
-    return LinearClassifier(dim, len(ctx.seen), generator=ctx.random["probe"]).to(ctx.device)
 
 
 def train_probe(classifier: nn.Module, ctx: Context) -> None:
@@ -41,12 +34,8 @@ def train_probe(classifier: nn.Module, ctx: Context) -> None:
             if settings.mode == "cached":
                 features = views[ctx.to_device(view), rows_there]
             else:
-                features = _augmented_features(ctx, rows, generator)
+                features = ctx._embed(ctx.pool.take(rows), "contrastive", generator).features.float()
             optimizer.zero_grad(set_to_none=True)
             nn.functional.cross_entropy(classifier(features), labels[rows_there]).backward()
             optimizer.step()
     classifier.requires_grad_(False)
-
-
-def _augmented_features(ctx: Context, rows: Tensor, generator: torch.Generator) -> Tensor:
-    return ctx._embed(ctx.pool.take(rows), "contrastive", generator).features.float()

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from gplasc.errors import UserError
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part, PoolKind
 from gplasc.learning.contract import SettingsType
-from gplasc.learning.probe import new_probe, train_probe
+from gplasc.learning.probe import train_probe
 from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update
+from gplasc.models import LinearClassifier
 from gplasc.settings.types import Settings
 
 WARMUP_TARGET = (
@@ -57,7 +58,8 @@ class ContrastiveMethod(Method[ContrastiveType]):
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return a linear classifier of the encoder's features."""
-        return new_probe(ctx)
+        dim, classes = ctx.network.feature_dim, len(ctx.seen)
+        return LinearClassifier(dim, classes, generator=ctx.random["probe"]).to(ctx.device)
 
     def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
         """Train it on the frozen encoder."""
