@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed import TCPStore
 
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes, joined
-from gplasc.learning.launch import _PATIENCE, _environment, _open_store
+from gplasc.learning.launch import _PATIENCE, _environment
 from gplasc.runs.build import build_learner
 from gplasc.streams import open_stream
 from gplasc.streams.augment import StoredViews
@@ -30,7 +31,7 @@ def computed(tmp_path_factory):
     """What two processes and one found, see two_processes.py."""
     results = tmp_path_factory.mktemp("two") / "results.pt"
     script = Path(__file__).with_name("two_processes.py")
-    store = _open_store()
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     processes = [
         subprocess.Popen(
             [sys.executable, "-W", "error", str(script), str(results)], env=_environment(rank, 2, store.port)

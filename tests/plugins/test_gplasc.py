@@ -4,7 +4,7 @@ import warnings
 import pytest
 import torch
 
-from gplasc.criterion.terms import position_term
+from gplasc.criterion.terms import region_terms
 from gplasc.errors import UserError
 
 
@@ -122,12 +122,16 @@ def test_the_center_is_the_mean_of_class_means_and_this_is_declared(tiny, second
     learner = second_task(tiny("co2l", ("gplasc",), **{"model.features": "signed"}))
     plugin, regions = learner.plugins[0], learner.ctx.modules["gplasc"]
     norm = regions.size(2).center_norm
+    weight = {"position": 1.0}
     features = torch.nn.functional.normalize(
         torch.randn(6, 128, generator=torch.Generator().manual_seed(0)), dim=1
     )
 
     def position(y):
-        return position_term(features, torch.tensor(y), regions.vertices[1], norm, plugin.monitor).item()
+        terms = region_terms(
+            features, torch.tensor(y), 1, regions, plugin.monitor, weight, form="hinge", scaled=True
+        )
+        return terms["position"].item()
 
     balanced = position([2, 2, 2, 3, 3, 3])
     target = norm * regions.vertices[1]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import Distillation, distill, position_term, range_term, unit
+from gplasc.criterion.terms import Distillation, distill, region_terms, unit
 from gplasc.losses import assignment_loss
 from gplasc.losses.checks import check_choice, check_positive, check_tensor
 from gplasc.losses.kernels import RangeForm, full_precision
@@ -220,15 +220,21 @@ class GPLASC(Regions):
         with full_precision(features):
             z = unit(features, limit_gradient=self.limit_gradient)
             self._settle_frame(z)
-            threshold, norm = self.threshold(labels, task)
-            if self.training and self.frame != "auto":
-                hinge = self.lambda_range > 0 and self.range_form in ("hinge", "squared_hinge")
-                self.monitor.inspect(z, self, task, hinge=hinge, position=self.lambda_position > 0)
-            terms = {
-                "range": self._range(z, labels, threshold),
-                "position": self._position(z, labels, task, norm),
-                "distill": self._distill(z, past_features, previous_features),
-            }
+            weights = {"range": self.lambda_range, "position": self.lambda_position}
+            weights = {name: weight for name, weight in weights.items() if weight > 0}
+            scaled = self.position_target == "scaled"
+            terms = dict.fromkeys(("range", "position", "distill"), z.sum() * 0.0)
+            terms |= region_terms(
+                z, labels, task, self, self.monitor, weights, form=self.range_form, scaled=scaled
+            )
+            if past_features is not None and previous_features is not None and self.lambda_distill > 0:
+                terms["distill"] = self.lambda_distill * distill(
+                    past_features,
+                    previous_features,
+                    self.distillation,
+                    self.projector,
+                    limit_gradient=self.limit_gradient,
+                )
             if self.lambda_assign > 0:
                 terms["assign"] = self._assign(z, task, past_features, past_tasks)
             self.monitor.check(z, labels, past_features, previous_features)
@@ -288,24 +294,6 @@ class GPLASC(Regions):
                 torch.compiler.disable(self.choose_frame, reason=_EAGER)(z)
             else:
                 self.choose_frame(z)
-
-    def _range(self, z: Tensor, labels: Tensor, threshold: float | Tensor) -> Tensor:
-        if self.lambda_range == 0 or self.alone:
-            return z.sum() * 0.0
-        return self.lambda_range * range_term(z, labels, threshold, self.range_form, self.monitor)
-
-    def _position(self, z: Tensor, labels: Tensor, task: int, norm: float | Tensor) -> Tensor:
-        if self.lambda_position == 0 or self.alone or len(z) == 0:
-            return z.sum() * 0.0
-        target = norm if self.position_target == "scaled" else None
-        return self.lambda_position * position_term(z, labels, self.vertices[task], target, self.monitor)
-
-    def _distill(self, z: Tensor, student: Tensor | None, teacher: Tensor | None) -> Tensor:
-        if student is None or teacher is None or self.lambda_distill == 0:
-            return z.sum() * 0.0
-        return self.lambda_distill * distill(
-            student, teacher, self.distillation, self.projector, limit_gradient=self.limit_gradient
-        )
 
     def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
         tasks = torch.full((len(z),), task, device=z.device)

@@ -185,14 +185,7 @@ class Regions(nn.Module):
         return torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Restore the result of `get_extra_state`.
-
-        Args:
-            state: UTF-8 JSON in a uint8 tensor.
-
-        Raises:
-            ValueError: If the state belongs to another feature dimension.
-        """
+        """Restore the result of `get_extra_state`, which must have the same feature dimension."""
         settings = json.loads(bytes(state.tolist()))
         if settings["feature_dim"] != self.feature_dim:
             raise ValueError(

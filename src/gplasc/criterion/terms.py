@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.criterion.monitor import Monitor
+from gplasc.criterion.regions import Regions
 from gplasc.losses import kernels
 from gplasc.losses.kernels import RangeForm
 
@@ -33,25 +34,41 @@ def unit(features: Tensor, *, limit_gradient: bool = False) -> Tensor:
     return limited
 
 
-def range_term(z: Tensor, y: Tensor, k: float | Tensor, form: RangeForm, monitor: Monitor) -> Tensor:
-    """Return the range loss of unit rows (N, D)."""
-    pairs = kernels.range_pairs(z, y, k, form)
-    monitor.note(threshold=k, active_hinge_fraction=pairs.active_fraction)
-    return pairs.loss
+def region_terms(
+    z: Tensor,
+    y: Tensor,
+    task: int,
+    regions: Regions,
+    monitor: Monitor,
+    weights: Mapping[str, float],
+    *,
+    form: RangeForm,
+    scaled: bool,
+) -> dict[str, Tensor]:
+    """Return "range" and "position" of the unit rows (N, D) of a task, those that have a weight, times that weight.
 
-
-def position_term(
-    z: Tensor, y: Tensor, vertex: Tensor, norm: float | Tensor | None, monitor: Monitor
-) -> Tensor:
-    """Return the squared distance of the center of unit rows (N, D) to the vertex (D,), or to `norm` times it."""
-    center = kernels.task_center(z, y)
-    vertex = vertex.to(center.dtype)
-    monitor.note(
-        center_norm=torch.linalg.vector_norm(center.detach()),
-        center_cosine=kernels.center_cosine(center.detach(), vertex),
-        target_norm=1.0 if norm is None else norm,
-    )
-    return kernels.position(center, vertex, norm)
+    Both are 0 if there is nothing to separate. The position's target is the vertex, if `scaled` with the norm that
+    fits the threshold.
+    """
+    k, norm = regions.threshold(y, task)
+    if regions.training and regions.frame != "auto":
+        hinge = "range" in weights and form in ("hinge", "squared_hinge")
+        monitor.inspect(z, regions, task, hinge=hinge, position="position" in weights)
+    terms = {name: z.sum() * 0.0 for name in weights}
+    if "range" in weights and not regions.alone:
+        pairs = kernels.range_pairs(z, y, k, form)
+        monitor.note(threshold=k, active_hinge_fraction=pairs.active_fraction)
+        terms["range"] = weights["range"] * pairs.loss
+    if "position" in weights and not regions.alone and len(z):
+        center = kernels.task_center(z, y)
+        vertex = regions.vertices[task].to(center.dtype)
+        monitor.note(
+            center_norm=torch.linalg.vector_norm(center.detach()),
+            center_cosine=kernels.center_cosine(center.detach(), vertex),
+            target_norm=norm if scaled else 1.0,
+        )
+        terms["position"] = weights["position"] * kernels.position(center, vertex, norm if scaled else None)
+    return terms
 
 
 def distill(

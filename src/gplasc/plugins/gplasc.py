@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import distill, gather, position_term, range_term
+from gplasc.criterion.terms import distill, gather, region_terms
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Part, Plugin
 from gplasc.losses import kernels
@@ -188,25 +188,13 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         """Return range and position of the current rows; 0 if the task has no region."""
         settings, regions, region = self.settings, self._regions(ctx), ctx.region
         weights = {"range": settings.lambda_range, "position": settings.lambda_position}
-        terms = {name: z.sum() * 0.0 for name, weight in weights.items() if weight > 0}
-        if region is None or region >= regions.num_tasks or regions.alone:
-            return terms
-        regions.class_counts[region] = count = len(ctx.task.classes)
-        size = regions.size(count)
-        if regions.training:
-            hinge = "range" in terms and settings.range_form in ("hinge", "squared_hinge")
-            self.monitor.inspect(z, regions, region, hinge=hinge, position="position" in terms)
-        if "range" in terms:
-            loss = range_term(z, y, size.k, settings.range_form, self.monitor)
-            terms["range"] = settings.lambda_range * loss
-        if "position" in terms and len(z):
-            scaled = settings.position_target == "scaled" or (
-                settings.position_target == "auto" and ctx.signed
-            )
-            target = size.center_norm if scaled else None
-            loss = position_term(z, y, regions.vertices[region], target, self.monitor)
-            terms["position"] = settings.lambda_position * loss
-        return terms
+        weights = {name: weight for name, weight in weights.items() if weight > 0}
+        if region is None or region >= regions.num_tasks:
+            return {name: z.sum() * 0.0 for name in weights}
+        regions.class_counts[region] = len(ctx.task.classes)
+        form, target = settings.range_form, settings.position_target
+        scaled = target == "scaled" or (target == "auto" and ctx.signed)
+        return region_terms(z, y, region, regions, self.monitor, weights, form=form, scaled=scaled)
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:
         """Return what the theory says of the task, the prepared centers, and what the terms saw last."""
