@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from gplasc.evaluation.accuracy import accuracy_rows
-from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
+from gplasc.evaluation.geometry import append_diagnosis, diagnose
 from gplasc.evaluation.metrics import summarize
 from gplasc.geometry import region, simplex_etf
+from gplasc.learning.evaluator import _class_means
 
 HAND = [[90.0, None, None], [70.0, 80.0, None], [50.0, 85.0, 60.0]]
 
@@ -75,7 +76,7 @@ def test_geometry_of_a_perfect_arrangement():
 
 def test_class_means():
     z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
-    assert class_means(z, torch.tensor([4, 5, 5]), range(4, 6)).tolist() == [[1.0, 0.0], [0.0, 2.0]]
+    assert _class_means(z, torch.tensor([4, 5, 5]), range(4, 6)).tolist() == [[1.0, 0.0], [0.0, 2.0]]
 
 
 def test_the_entries_of_a_run_grow_with_the_square_of_the_tasks():

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import Distillation, distill, region_terms, unit
-from gplasc.losses import assignment_loss
+from gplasc.criterion.terms import Distillation, distill, region_terms
+from gplasc.losses import assignment_loss, kernels
 from gplasc.losses.checks import check_choice, check_positive, check_tensor
 from gplasc.losses.kernels import RangeForm, full_precision
 from gplasc.losses.region import PositionTarget
@@ -218,7 +218,7 @@ class GPLASC(Regions):
         if num_classes is not None:
             self.remember_classes(task, num_classes)
         with full_precision(features):
-            z = unit(features, limit_gradient=self.limit_gradient)
+            z = kernels.unit(features, limit_gradient=self.limit_gradient)
             self._settle_frame(z)
             weights = {"range": self.lambda_range, "position": self.lambda_position}
             weights = {name: weight for name, weight in weights.items() if weight > 0}
@@ -298,7 +298,7 @@ class GPLASC(Regions):
     def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
         tasks = torch.full((len(z),), task, device=z.device)
         if past is not None and past_tasks is not None:
-            z = torch.cat([z, unit(past, limit_gradient=self.limit_gradient)])
+            z = torch.cat([z, kernels.unit(past, limit_gradient=self.limit_gradient)])
             tasks = torch.cat([tasks, past_tasks.to(tasks)])
         term = assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
         return self.lambda_assign * term

@@ -23,17 +23,6 @@ def gather(*pairs: tuple[Tensor, Tensor | slice]) -> Tensor:
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
-def unit(features: Tensor, *, limit_gradient: bool = False) -> Tensor:
-    """Return unit rows (N, D); with `limit_gradient` their gradient is at most that of features of norm 1."""
-    z = kernels.unit(features)
-    if not limit_gradient:
-        return z
-    scale = torch.linalg.vector_norm(kernels.promote(features.detach()), dim=1, keepdim=True).clamp(max=1)
-    fixed = z.detach()
-    limited: Tensor = fixed + scale * (z - fixed)
-    return limited
-
-
 def region_terms(
     z: Tensor,
     y: Tensor,
@@ -86,7 +75,7 @@ def distill(
             assert projector is not None
             term = kernels.projected_distance(kernels.promote(student), kernels.promote(teacher), projector)
         else:
-            now = unit(student, limit_gradient=True) if limit_gradient else kernels.unit(student)
+            now = kernels.unit(student, limit_gradient=limit_gradient)
             before = kernels.unit(teacher)
             if name == "mse":
                 term = kernels.feature_distance(now, before)

@@ -10,11 +10,6 @@ from torch.nn.functional import normalize
 from gplasc.geometry import Region
 
 
-def class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
-    """Return the mean (len(classes), D) of the rows z (N, D) of each class."""
-    return torch.stack([z[y == label].mean(0) for label in classes])
-
-
 def diagnose(
     means: list[Tensor],
     learned: list[Tensor],

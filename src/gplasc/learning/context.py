@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -319,17 +318,12 @@ class Context:
     ) -> Outputs:
         """Return the outputs of the network in evaluation mode on some samples, all at once."""
         share = self._augment(rows, augmentation, 1, generator)
-        with self._frozen():
-            return Outputs(self._processes.gather(self._encode_frozen(share), len(rows)), self.network)
-
-    @contextmanager
-    def _frozen(self) -> Iterator[None]:
-        """Evaluation mode without gradients; the modes are put back afterwards."""
         training = self.network.training
         self.network.eval()
         try:
             with torch.no_grad(), self._hardware.autocast():
-                yield
+                features = self._processes.gather(self._encode_frozen(share), len(rows))
+                return Outputs(features, self.network)
         finally:
             self.network.train(training)
 

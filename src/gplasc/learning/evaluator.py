@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.evaluation.accuracy import accuracy_rows
-from gplasc.evaluation.geometry import append_diagnosis, class_means, diagnose
+from gplasc.evaluation.geometry import append_diagnosis, diagnose
 from gplasc.learning.context import FORWARD_ROWS, Context
 from gplasc.learning.pool import Pool
 from gplasc.settings.types import Config
@@ -51,7 +51,7 @@ class Evaluator:
                 with torch.no_grad():
                     scores.append(ctx.predictor(features))
                 unit = nn.functional.normalize(features, dim=1)
-                means.append(class_means(unit, y, tasks[len(labels)].classes).cpu())
+                means.append(_class_means(unit, y, tasks[len(labels)].classes).cpu())
                 labels.append(y)
         in_class, in_task = accuracy_rows(scores, labels, [task.classes for task in tasks])
         self.class_il.append(in_class)
@@ -79,6 +79,11 @@ class Evaluator:
         if not isinstance(means, list):  # one by one in older states
             means = means.split(state["means_rows"])
         self._means_when_learned = [rows.clone() for rows in means]
+
+
+def _class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
+    """Return the mean (len(classes), D) of the rows z (N, D) of each class."""
+    return torch.stack([z[y == label].mean(0) for label in classes])
 
 
 def evaluation_samples(task: Task, config: Config) -> Samples:

@@ -55,12 +55,19 @@ def full_precision(tensor: Tensor) -> contextlib.AbstractContextManager[object]:
     return contextlib.nullcontext()
 
 
-def unit(features: Tensor, eps: float = 1e-12) -> Tensor:
-    """Divide each row by its norm, in float32 or float64; a row whose norm is at most `eps` stays."""
+def unit(features: Tensor, eps: float = 1e-12, *, limit_gradient: bool = False) -> Tensor:
+    """Divide each row by its norm, in float32 or float64; a row whose norm is at most `eps` stays.
+
+    With `limit_gradient` the gradient of a row is at most that of a row of norm 1.
+    """
     if features.dtype in _LOW_PRECISION:
         features = features.float()
     length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
-    return features / torch.where(length > eps, length, torch.ones_like(length))
+    z = features / torch.where(length > eps, length, torch.ones_like(length))
+    if limit_gradient:
+        fixed = z.detach()
+        z = fixed + length.detach().clamp(max=1) * (z - fixed)
+    return z
 
 
 def cosines(z: Tensor) -> Tensor | None:

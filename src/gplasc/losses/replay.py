@@ -22,8 +22,10 @@ def logit_distance(logits: Tensor, stored: Tensor, weights: Tensor | None = None
     return _weighted_mean(distance * (logits.shape[1] / (~absent).sum(1)), weights)
 
 
-def weighted_cross_entropy(logits: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean of the cross-entropy, ``sum_i w_i CE_i / sum_i w_i``."""
+def cross_entropy(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean cross-entropy, with weights ``sum_i w_i CE_i / sum_i w_i``."""
+    if weights is None and len(y):
+        return F.cross_entropy(logits.float(), y)
     return _weighted_mean(F.cross_entropy(logits.float(), y, reduction="none"), weights)
 
 

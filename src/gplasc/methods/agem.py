@@ -5,8 +5,9 @@ from pydantic import Field
 from torch import Tensor
 
 from gplasc.learning import Context, Part
+from gplasc.losses.replay import cross_entropy
 from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import ClassifierMethod, cross_entropy
+from gplasc.methods.base import ClassifierMethod
 from gplasc.settings.types import Settings
 
 

@@ -11,6 +11,7 @@ from gplasc.errors import UserError
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part, PoolKind
 from gplasc.learning.contract import SettingsType
 from gplasc.learning.probe import train_probe
+from gplasc.losses.replay import cross_entropy
 from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update
 from gplasc.models import LinearClassifier
@@ -231,13 +232,6 @@ class _SeenClasses(nn.Module):
         """Map (N, D) features to (N, count) scores."""
         scores: Tensor = self.classifier(features)
         return scores[:, : self.count]
-
-
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy in float32; 0 with a graph for an empty batch."""
-    if len(y) == 0:
-        return logits.float().sum() * 0.0
-    return torch.nn.functional.cross_entropy(logits.float(), y)
 
 
 def remember_balanced(ctx: Context) -> None:

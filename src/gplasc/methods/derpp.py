@@ -4,7 +4,7 @@ from pydantic import Field
 from torch import Tensor
 
 from gplasc.learning import Context, Part
-from gplasc.methods.base import cross_entropy
+from gplasc.losses.replay import cross_entropy
 from gplasc.methods.der import DER, DERSettings
 
 

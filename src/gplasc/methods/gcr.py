@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gplasc.learning import Batch, Context, Part
-from gplasc.losses.replay import logit_distance, weighted_cross_entropy
+from gplasc.losses.replay import cross_entropy, logit_distance
 from gplasc.memory import Buffer, reservoir
 from gplasc.memory.coreset import select_coreset
 from gplasc.memory.per_task import equal_shares
@@ -88,7 +88,7 @@ class GCR(ReplayMethod[_Settings]):
         if "logits" in parts:
             logits, labels = parts["logits"], parts["labels"]
             dark = logit_distance(logits.out.logits, logits.columns["logits"], logits.columns["weight"])
-            again = weighted_cross_entropy(labels.out.logits, labels.y, labels.columns["weight"])
+            again = cross_entropy(labels.out.logits, labels.y, labels.columns["weight"])
             terms |= {"dark": self.settings.alpha * dark, "replay": self.settings.beta * again}
         return terms
 

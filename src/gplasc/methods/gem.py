@@ -5,8 +5,9 @@ from pydantic import Field
 from torch import Tensor
 
 from gplasc.learning import Batch, Context, Part
+from gplasc.losses.replay import cross_entropy
 from gplasc.memory.quadratic import minimize_non_negative
-from gplasc.methods.base import ClassifierMethod, cross_entropy, remember_balanced
+from gplasc.methods.base import ClassifierMethod, remember_balanced
 from gplasc.settings.types import Settings
 
 

@@ -217,13 +217,10 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
 
     def _num_tasks(self, ctx: Context) -> int:
         wanted, announced = self.settings.expected_tasks, ctx.expected_tasks
-        if self._open_ended(ctx):
-            return _FIRST_TASKS
         if wanted == "unknown":
             return _UNKNOWN_TASKS
         if wanted == "known":
-            assert announced is not None
-            return announced
+            return _FIRST_TASKS if announced is None else announced
         if announced is not None and wanted < announced:
             raise UserError(
                 f"gplasc.expected_tasks is {wanted}, but the stream has {announced} tasks; an over-estimate is "

@@ -33,20 +33,20 @@ class TermLog(Callback):
             return step
         if not self._path.is_file():
             raise UserError(f"{self._path} is not a regular file; delete it to continue")
-        size = found = 0
+        size = kept = 0
         try:
             with self._path.open("r+b") as file:
                 for line in file:
                     if not line.endswith(b"\n") or _step_of(line) > step:
                         break
                     size += len(line)
-                    found += 1
+                    kept += 1
                 file.truncate(size)
         except OSError as error:
             raise UserError(
                 f"{self._path} cannot be changed ({error.strerror}); delete it to continue"
             ) from None
-        return max(step - found, 0)
+        return max(step - kept, 0)
 
     def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows."""
