@@ -114,12 +114,8 @@ class Regions(nn.Module):
             return
         counts = _class_counts(num_classes, more)
         generator = torch.Generator().manual_seed(self.seed + self.num_tasks)
-        if self.frame == "auto":  # no direction was used yet
-            vertices, self.angle = _build_frame("simplex", num_tasks, self.feature_dim, generator)
-        else:
-            build = geometry.nonnegative_frame if self.frame == "nonnegative" else geometry.orthonormal_frame
-            vertices = build(num_tasks, self.feature_dim, start=self.vertices, generator=generator)
-            self.angle = math.pi / 2
+        start = None if self.frame == "auto" else self.vertices  # if "auto", no direction was used yet
+        vertices, self.angle = _build_frame(self.frame, num_tasks, self.feature_dim, generator, start)
         self.vertices = vertices.to(self.vertices)
         self.classes_seen = torch.cat([self.classes_seen, self.classes_seen.new_zeros(more)])
         self.class_counts = [*self.class_counts, *counts]
@@ -212,15 +208,17 @@ def _integer(name: str, value: Any) -> int:
 
 
 def _build_frame(
-    frame: Frame, num_tasks: int, dim: int, generator: torch.Generator
+    frame: Frame, num_tasks: int, dim: int, generator: torch.Generator, start: Tensor | None = None
 ) -> tuple[Tensor, float | None]:
-    """Return the directions (num_tasks, dim) and their smallest angle; None is the angle of the simplex."""
-    if frame == "orthonormal":
-        return geometry.orthonormal_frame(num_tasks, dim, generator=generator), math.pi / 2
-    if frame == "nonnegative":
-        return geometry.nonnegative_frame(num_tasks, dim, generator=generator), math.pi / 2
-    vertices = geometry.simplex_etf(num_tasks, dim, generator=generator)
-    return vertices, geometry.smallest_angle(vertices) if dim < num_tasks - 1 else None
+    """Return the directions (num_tasks, dim) and their smallest angle; None is the angle of the simplex.
+
+    The rows of `start` come first; a simplex is then extended by rows that are orthogonal to all others.
+    """
+    if frame in ("auto", "simplex") and start is None:
+        vertices = geometry.simplex_etf(num_tasks, dim, generator=generator)
+        return vertices, geometry.smallest_angle(vertices) if dim < num_tasks - 1 else None
+    build = geometry.nonnegative_frame if frame == "nonnegative" else geometry.orthonormal_frame
+    return build(num_tasks, dim, start=start, generator=generator), math.pi / 2
 
 
 def _class_counts(num_classes: int | Sequence[int] | None, num_tasks: int) -> list[int | None]:
