@@ -71,10 +71,8 @@ class Evaluator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         for name in _RESULTS:
-            value = state[name]
-            setattr(
-                self, name, json.loads(value) if isinstance(value, str) else value
-            )  # lists in older states
+            value = state[name]  # a list, not text, in older states
+            setattr(self, name, json.loads(value) if isinstance(value, str) else value)
         means = state["means_when_learned"]
         if not isinstance(means, list):  # one by one in older states
             means = means.split(state["means_rows"])
