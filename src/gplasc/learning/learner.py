@@ -100,11 +100,6 @@ class Learner:
         """The same for task-IL."""
         return self.evaluator.task_il
 
-    @property
-    def timings(self) -> list[dict[str, float]]:
-        """For each task, the seconds of each phase."""
-        return self.evaluator.timings
-
     # ---- the loop ----------------------------------------------------------------------------------------------
 
     def learn(self, stream: Sequence[Task]) -> None:
@@ -148,7 +143,7 @@ class Learner:
             component.begin_task(self.ctx)
         if not self.config.train.keep_optimizer:
             self.optimizer = self._new_optimizer()
-        self.timings.append({})
+        self.evaluator.timings.append({})
         self.position.begun = True
         for callback in self.callbacks:
             callback.on_task_begin(self)
@@ -281,7 +276,7 @@ class Learner:
     def _timed(self, phase: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        spent = self.timings[-1]
+        spent = self.evaluator.timings[-1]
         spent[phase] = spent.get(phase, 0.0) + time.perf_counter() - start
 
     # ---- callbacks ---------------------------------------------------------------------------------------------

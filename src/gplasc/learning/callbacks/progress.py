@@ -63,7 +63,7 @@ class ProgressDisplay(Callback):
         self._display.say(
             f"{learner.config.title}: task {learner.position.task}/{self._tasks} learned, "
             f"class-IL {fmean(learner.class_il[-1]):.2f}, task-IL {fmean(learner.task_il[-1]):.2f} "
-            f"({duration(sum(learner.timings[-1].values()))})"
+            f"({duration(sum(learner.evaluator.timings[-1].values()))})"
         )
 
     def on_progress(self, learner: Learner, phase: str, done: float) -> None:
