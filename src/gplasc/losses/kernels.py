@@ -98,10 +98,7 @@ def supcon(
         loss = torch.where(count > 0, others.logsumexp(dim=1) - attraction, 0.0)
         return torch.stack([loss, (count > 0).to(loss.dtype)], dim=1)
 
-    if len(z) == 0:
-        per_row, has_loss = z.sum(dim=1) * 0.0, y.new_zeros(0, dtype=z.dtype)
-    else:
-        per_row, has_loss = _by_rows(block, len(z), z, y, cosines).unbind(dim=1)
+    per_row, has_loss = _by_rows(block, len(z), z, y, cosines).unbind(dim=1)
     if anchors is not None:
         per_row = torch.where(anchors, per_row, 0.0)
         has_loss = torch.where(anchors, has_loss, 0.0)
@@ -204,11 +201,8 @@ def range_pairs(
         active = (different & (x > 0)).sum(dim=1)
         return torch.stack([total, different.sum(dim=1).to(z.dtype), active.to(z.dtype)], dim=1)
 
-    if len(z) == 0:
-        total, pairs, active = z.sum() * 0.0, z.new_zeros(()), z.new_zeros(())
-    else:
-        total, pairs, active = _by_rows(block, len(z), z, y, cosines).sum(dim=0).unbind()
-        pairs, active = pairs.detach(), active.detach()
+    total, pairs, active = _by_rows(block, len(z), z, y, cosines).sum(dim=0).unbind()
+    pairs, active = pairs.detach(), active.detach()
     if reduction == "mean":
         total = total / pairs.clamp(min=1)
     return _RangePairs(total, active / pairs.clamp(min=1))
