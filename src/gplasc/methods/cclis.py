@@ -76,12 +76,11 @@ class CCLIS(ContrastiveMethod[_Settings]):
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the prototype contrast and, from the second task on, the prototype-relation distillation."""
-        part, past = parts["batch"], ctx.task.classes.start
+        part = parts["batch"]
         z = part.out.projection
         module = _prototypes(ctx.modules)
         module.normalize_()
         prototypes = module.weight
-        classes = torch.arange(len(ctx.seen), device=part.y.device).unsqueeze(1)
         terms = {
             "contrast": kernels.prototype_contrast(
                 z,
@@ -89,12 +88,11 @@ class CCLIS(ContrastiveMethod[_Settings]):
                 prototypes[: len(ctx.seen)],
                 self.settings.temperature,
                 importance=part.columns["importance"],
-                weighted=(classes != part.y)
-                & (classes < past)
-                & (part.y < past),  # different classes, both past
+                weighted=self._weighted(part, ctx),
             )
         }
         if ctx.previous is not None:
+            past = ctx.task.classes.start
             terms["prd"] = self.settings.distill_weight * kernels.prototype_relation(
                 z,
                 part.previous.projection,
@@ -103,6 +101,13 @@ class CCLIS(ContrastiveMethod[_Settings]):
                 self.settings.teacher_temperature,
             )
         return terms
+
+    def _weighted(self, part: Part, ctx: Context) -> Tensor:
+        """Mark the pairs of prototype and sample that are reweighted: two different classes, both past."""
+        classes = torch.arange(len(ctx.seen), device=part.y.device).unsqueeze(1)
+        negative = classes != part.y
+        past = ctx.task.classes.start
+        return negative & (classes < past) & (part.y < past)
 
     def end_task(self, ctx: Context) -> None:
         """Score all samples at hand and draw the memory by score, inside Co2L's quotas."""
