@@ -5,12 +5,7 @@ import math
 import pytest
 import torch
 
-from gplasc.losses.replay import (
-    binary_distillation,
-    cross_entropy,
-    function_distance,
-    logit_distance,
-)
+from gplasc.losses.replay import binary_distillation, cross_entropy, function_distance, logit_distance
 
 
 @pytest.fixture
