@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gplasc.cli import _COMMANDS, main, parse
+from gplasc.cli import _COMMANDS, app, main
 
 ROOT = Path(__file__).parent.parent
 TINY = ["--stream", "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4", "--scale", "smoke"]
@@ -24,7 +24,7 @@ def test_help_and_list_import_nothing_heavy():
     heavy = ("torch", "numpy", "sklearn", "matplotlib", "plotly", "PIL", "pooch")
     for words in (["--help"], ["list"]):
         code = (
-            "import sys\nfrom gplasc.cli import _COMMANDS, main, parse\n"
+            "import sys\nfrom gplasc.cli import main\n"
             f"try:\n    main({words!r})\nexcept SystemExit as end:\n    assert end.code == 0, end.code\n"
             f"assert not [name for name in {heavy!r} if name in sys.modules], 'heavy imports'"
         )
@@ -55,7 +55,7 @@ def test_examples_in_the_help_of_a_command_parse(name, capsys, monkeypatch):
     examples = re.findall(r"^  gplasc (.*?)(?: > .*)?$", text, re.MULTILINE)
     assert examples
     for words in examples:
-        parse(words.split())
+        app.parse_args(words.split())
 
 
 def test_list_shows_everything(capsys):

@@ -23,7 +23,7 @@ from tests.smoke import (
     redirected_commands,
 )
 
-from gplasc.cli import main, parse
+from gplasc.cli import app, main
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.settings.components import list_methods, list_plugins
@@ -67,7 +67,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, capsys):
 def test_commands_exist(page):
     for words in [*commands(page), *commands_in_text(page)]:
         if words[0] not in ("--version", "--help"):
-            parse(words)
+            app.parse_args(words)
 
 
 @pytest.fixture(scope="module")

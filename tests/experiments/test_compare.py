@@ -15,7 +15,7 @@ from scipy import stats
 
 import gplasc
 from gplasc._io.display import Quiet
-from gplasc.cli import main, parse
+from gplasc.cli import app, main
 from gplasc.errors import UserError
 from gplasc.paper.definition import load_experiment
 from gplasc.report.page import write_report
@@ -382,8 +382,10 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     assert results == done.results
     words = shlex.split(results.command)
     assert words[:3] == ["gplasc", "reproduce", "table-accuracy"]
-    read = parse(words[1:])
-    options = {"experiment": read["name"]} | vars(read["part"]) | vars(read["own"]) | vars(read["comparison"])
+    bound = app.parse_args(words[1:])[1]
+    bound.apply_defaults()
+    options = {"experiment": bound.arguments["name"]}
+    options |= vars(bound.arguments["part"]) | vars(bound.arguments["comparison"])
     for name, value in results.plan:
         assert options[name] == value
     page = f"before\n<!-- fair: one.json results tuning {TINY} -->\nold\n<!-- end -->\nafter\n"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -25,7 +25,10 @@ _COMMANDS = {
     "Classify your images": ("learn", "predict", "info", "export", "features"),
     "Inspect and check": ("list", "show", "data", "check", "completion"),
 }
-_FILES = {"export": "info", "list": "show"}  # the second command of a file
+_FILES = {  # of commands that share the file of another one
+    "completion": "check", "demo": "report", "export": "info", "features": "data", "list": "show",
+    "reproduce": "compare", "tune": "sweep",
+}  # fmt: skip
 
 
 def _build_app() -> App:
@@ -104,14 +107,3 @@ def _save_trace() -> str:
     with tempfile.NamedTemporaryFile("w", prefix="gplasc-", suffix=".txt", delete=False) as file:
         traceback.print_exc(file=file)
     return file.name
-
-
-def parse(words: list[str]) -> dict[str, Any]:
-    """Return the arguments of a command line without running it.
-
-    Raises:
-        CycloptsError: If the words are not a command line.
-    """
-    _, bound, _ = app.parse_args(words)
-    bound.apply_defaults()
-    return dict(bound.arguments)

@@ -1,6 +1,8 @@
-"""Command ``check``."""
+"""Commands ``check`` and ``completion``."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from gplasc.cli._options import Names
 
@@ -25,3 +27,19 @@ def check_command(name: str, /, *, plugin: Names = ("gplasc",)) -> int:
     table, passed = check_component(name, tuple(dict.fromkeys(plugin)))
     table.print()
     return 0 if passed else 1
+
+
+def completion_command(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print the script that completes commands in a shell.
+
+    For example:
+
+    gplasc completion bash > ~/.local/share/bash-completion/completions/gplasc
+
+    Args:
+        shell: The shell.
+    """
+    from gplasc.cli import app
+
+    print(app.generate_completion(shell=shell))
+    return 0

@@ -1,19 +1,65 @@
-"""Command ``compare``."""
+"""Commands ``compare`` and ``reproduce``."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from gplasc.cli._options import (
-    COMPARISON,
-    COMPUTING,
-    PLACE,
-    ComparisonOptions,
-    Computing,
-    Place,
-    Scale,
-    run_comparison,
-)
+from cyclopts import Parameter
+
+from gplasc.cli._options import Assignments, Axes, Computing, Place, Scale
+from gplasc.errors import UserError
+
+
+@Parameter(name="*", group="Comparison")
+@dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    buffers: tuple[int, ...] = ()
+    """Sizes of the memory; default: those of the experiment, or of the preset."""
+    plugins: tuple[str, ...] = ()
+    """Plug-ins (or paths of Python files), each with every method."""
+    tune_seeds: tuple[int, ...] = (1000,)
+    """Seeds of the trials."""
+    validation: float = 0.2
+    """Share of the training samples that trials are evaluated on."""
+    search_seed: int = 0
+    """Seed of the list of trials."""
+    space: Axes = ()
+    """Values to search in place of the default, such as temperature=0.1,0.5 train.lr=x0.5,x1,x2 (times the preset)."""
+    set: Assignments = ()
+    """A setting of all rows, which is then not searched; may be repeated."""
+    tune_set: Assignments = ()
+    """A setting of the trials alone, for all rows, for example data.images_per_class=1000; may be repeated."""
+    overlap: bool = False
+    """Measure the overlap of tasks."""
+    summary: Path | None = None
+    """JSON file for the result. Results stored in this file are reused; delete it to compute everything again."""
+
+    def compute(self, rows: dict[str, Any], out: Path, place: Place, computing: Computing) -> int:
+        """Compute a comparison of these rows and return the exit code."""
+        from gplasc._io.display import display
+        from gplasc.paper.definition import load_experiment
+        from gplasc.study.compare import compare_rows, methods_alone, preview_rows, print_comparison
+        from gplasc.study.plan import ComparePlan
+
+        shared = {name: value for name, value in asdict(self).items() if name in ComparePlan.model_fields}
+        plan = ComparePlan(**(shared | rows))
+        experiment = load_experiment(plan.experiment) if plan.experiment else methods_alone(plan)
+        processes, workspace = computing.processes(plan.scale), place.workspace(out)
+        if computing.dry_run:
+            print(preview_rows(plan, experiment, workspace, processes))
+            return 0
+        compared = compare_rows(
+            plan,
+            experiment,
+            workspace,
+            lambda: computing.open(plan.scale),
+            summary=self.summary,
+            overlap=self.overlap,
+            display=display(place.quiet),
+        )
+        return print_comparison(*compared)
 
 
 def compare_command(
@@ -24,9 +70,9 @@ def compare_command(
     tune: int | None = None,
     scale: Scale = "cpu",
     out: Path = Path("runs"),
-    comparison: ComparisonOptions = COMPARISON,
-    place: Place = PLACE,
-    computing: Computing = COMPUTING,
+    comparison: _Comparison = _Comparison(),
+    place: Place = Place(),
+    computing: Computing = Computing(),
 ) -> int:
     """Compare methods with and without plug-ins on a stream.
 
@@ -54,4 +100,86 @@ def compare_command(
         "scale": scale,
         "temperatures": (),
     }
-    return run_comparison(rows, comparison, out, place, computing)
+    return comparison.compute(rows, out, place, computing)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    scale: Scale = "cpu"
+    """paper: the published protocol; cpu: a budget for two cores; smoke: seconds, on synthetic images."""
+    seeds: tuple[int, ...] = ()
+    """Seeds; default: five at paper scale, three at cpu scale, one at smoke scale; with --fair: 0 1 2 3 4."""
+    only: tuple[str, ...] = ()
+    """Streams, buffers or rows of the table to keep, for example seq-cifar10 200; * is allowed."""
+    methods: tuple[str, ...] = ()
+    """Methods to keep, each with and without plug-ins; with --fair any methods."""
+
+
+@Parameter(name="*", group="Comparison")
+@dataclass(frozen=True, kw_only=True)
+class _Fair(_Comparison):
+    streams: tuple[str, ...] = ()
+    """Any streams in place of those of the experiment."""
+    trials: int = 12
+    """Settings that are tried for each row, that of the preset first; 1: nothing is tuned."""
+    temperatures: tuple[float, ...] = (0.5, 0.1)
+    """Temperatures of the table temperature x plug-in; without a value there is no such table."""
+
+
+def reproduce_command(
+    name: str = "",
+    /,
+    *,
+    fair: bool = False,
+    out: Path = Path("runs"),
+    part: _Part = _Part(),
+    comparison: _Fair = _Fair(),
+    place: Place = Place(),
+    computing: Computing = Computing(),
+) -> int:
+    """Reproduce a table or figure of the paper.
+
+    The published numbers are shown next to the computed ones.
+
+    For example:
+
+    gplasc reproduce digits --methods co2l --seeds 0
+
+    gplasc reproduce table-accuracy --fair --trials 8 --only seq-cifar10 200
+
+    Args:
+        name: Name of an experiment (see `gplasc list`).
+        fair: Tune every row with the same number of trials on a validation split, then compare on test.
+        out: Folder of all runs; tables and figures go into a folder of it.
+    """
+    from gplasc.paper import is_grid, run_experiment
+
+    changed = [f.name for f in fields(comparison) if getattr(comparison, f.name) != f.default]
+    if changed and not fair:
+        raise UserError(f"--{changed[0].replace('_', '-')} belongs to a fair comparison; add --fair")
+    if not is_grid(name):
+        if fair:
+            raise UserError(f"{name} is one computation without rows to compare; leave out --fair")
+        if part.only or part.methods or len(part.seeds) > 1:
+            raise UserError(f"{name} is one computation; it takes one seed, and no --only or --methods")
+        run_experiment(name, out / name, seed=part.seeds[0] if part.seeds else 0)
+        return 0
+    if fair:
+        chosen = {option: value for option, value in asdict(part).items() if value}
+        return comparison.compute({"experiment": name} | chosen, out, place, computing)
+    from gplasc._io.display import display
+    from gplasc.paper.definition import load_experiment
+    from gplasc.paper.reproduce import preview, reproduce
+    from gplasc.study.study import Study
+
+    experiment = load_experiment(name)
+    processes = computing.processes(part.scale, single=experiment.single)
+    cells = experiment.cells(part.scale, part.seeds, only=part.only, methods=part.methods)
+    study = Study(cells, place.workspace(out))
+    if computing.dry_run:
+        print(preview(experiment, study, processes))
+        return 0
+    executor = computing.open(part.scale, single=experiment.single)
+    reproduce(experiment, study, executor, display(place.quiet))
+    return 1 if study.failures else 0

@@ -45,12 +45,8 @@ class _New:
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given["plugins"] = tuple(name for name in self.plugin if name != "none") if self.plugin else None
         given["encoder_lr"] = 0.0 if self.frozen else None
-        return {name: value for name, value in given.items() if value is not None} | parse_assignments(
-            self.set
-        )
-
-
-_NEW = _New()
+        given = {name: value for name, value in given.items() if value is not None}
+        return given | parse_assignments(self.set)
 
 
 def learn_command(
@@ -58,7 +54,7 @@ def learn_command(
     folder: Path,
     /,
     *,
-    new: _New = _NEW,
+    new: _New = _New(),
     device: str | None = None,
     skip_corrupt: bool = False,
     discard: bool = False,

@@ -1,4 +1,4 @@
-"""Command ``report``."""
+"""Commands ``report`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -35,3 +35,24 @@ def report_command(
     for path in write_report(runs or (Path("runs"),), out, title=title, tables=tables, figures=figures):
         print(path)
     return 0
+
+
+def demo_command(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool = False) -> int:
+    """Compare Co2L without and with GPLASC on digits, in two minutes.
+
+    Learns ten digits in five tasks with Co2L, Co2L+GPLASC and Co2L+GPLASC+. Writes a page with pictures of the
+    features, and prints accuracy and forgetting for two seeds.
+
+    For example:
+
+    gplasc demo --out demo
+
+    Args:
+        out: Folder of the runs and of the page.
+        workers: Runs computed at the same time, in processes.
+        quiet: No progress.
+    """
+    from gplasc._io.display import display
+    from gplasc.study.demo import run_demo
+
+    return run_demo(out, workers=workers, display=display(quiet))

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from gplasc.cli._options import PLACE, RUN, Launch, Place, RunOptions, set_threads
+from gplasc.cli._options import Launch, Place, RunOptions
 from gplasc.errors import UserError
-
-if TYPE_CHECKING:
-    from gplasc.runs.workspace import Workspace
 
 
 @Parameter(name="*", group="Saving")
@@ -32,20 +28,6 @@ class _Saving:
     restart: bool = False
     """Discard what this run has saved so far, its record included, and start over."""
 
-    def workspace(self, place: Place, *, compiled: bool) -> Workspace:
-        from gplasc.runs.workspace import Workspace
-
-        return Workspace(
-            self.out,
-            place.data_dir,
-            place.device,
-            save_every=self.save_every,
-            save_steps=self.save_steps,
-            keep_memory=not self.forget_memory,
-            compiled=compiled,
-            tensorboard=self.tensorboard,
-        )
-
 
 @Parameter(name="*", group="Computing")
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +40,12 @@ class _Hardware:
     """Threads of torch; default: all cores. Results are equal bit for bit only for equal numbers."""
 
 
-_SAVING, _HARDWARE = _Saving(), _Hardware()
-
-
 def run_command(
     *,
-    options: RunOptions = RUN,
-    place: Place = PLACE,
-    saving: _Saving = _SAVING,
-    hardware: _Hardware = _HARDWARE,
+    options: RunOptions = RunOptions(),
+    place: Place = Place(),
+    saving: _Saving = _Saving(),
+    hardware: _Hardware = _Hardware(),
     skip_corrupt: bool = False,
     json: bool = False,
     dry_run: bool = False,
@@ -94,10 +73,15 @@ def run_command(
 
         if not launched():
             return Launch(hardware.devices)
-    set_threads(hardware.threads)
+    if hardware.threads is not None:
+        if hardware.threads < 1:
+            raise UserError(f"--threads is {hardware.threads}; give 1 or more, or leave it out")
+        import torch
+
+        torch.set_num_threads(hardware.threads)
     if skip_corrupt:  # it decides what is learned, so it is a setting
         options = replace(options, set=(*options.set, "data.skip_corrupt=true"))
-    spec = options.resolve()
+    spec = options.request().resolve()
     if dry_run:
         from gplasc.runs.cost import measure_cost
 
@@ -106,8 +90,18 @@ def run_command(
     from gplasc._io.display import display
     from gplasc.runs.execute import execute_joined
     from gplasc.runs.show import print_run
+    from gplasc.runs.workspace import Workspace
 
-    workspace = saving.workspace(place, compiled=hardware.compile)
+    workspace = Workspace(
+        saving.out,
+        place.data_dir,
+        place.device,
+        save_every=saving.save_every,
+        save_steps=saving.save_steps,
+        keep_memory=not saving.forget_memory,
+        compiled=hardware.compile,
+        tensorboard=saving.tensorboard,
+    )
     result = execute_joined(spec, workspace, display=display(place.quiet), restart=saving.restart)
     if result is None:  # of several processes the first one prints
         return 0

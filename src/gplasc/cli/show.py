@@ -5,10 +5,10 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import replace
 
-from gplasc.cli._options import DEFAULTS, RUN, RunOptions
+from gplasc.cli._options import DEFAULTS, RunOptions
 
 
-def show_command(name: str = "", /, *, options: RunOptions = RUN, toml: bool = False) -> int:
+def show_command(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool = False) -> int:
     """Print the settings of a run and where each comes from.
 
     A method's deviations from its paper are printed, too.
@@ -30,11 +30,11 @@ def show_command(name: str = "", /, *, options: RunOptions = RUN, toml: bool = F
         options = replace(options, plugin=(*options.plugin, name))
     elif name:
         options = replace(options, method=name)
-    resolved = options.resolve()
+    resolved = options.request().resolve()
     if toml:
         print(resolved.config.to_toml(), end="")
         return 0
-    stated = options.stated()
+    stated = options.in_file() | options.named()
     sources = {name: "given" if name in stated else "default" for name in DEFAULTS}
     print_settings(resolved.model_copy(update={"sources": resolved.sources | sources}))
     return 0

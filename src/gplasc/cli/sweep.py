@@ -1,10 +1,15 @@
-"""Command ``sweep``."""
+"""Commands ``sweep`` and ``tune``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from gplasc.cli._options import COMPUTING, PLACE, RUN, Axes, Computing, Place, RunOptions
+from cyclopts import Parameter
+
+from gplasc.cli._options import Axes, Computing, Place, RunOptions
+from gplasc.study.executors import Engine
 
 
 def sweep_command(
@@ -12,9 +17,9 @@ def sweep_command(
     grid: Axes = (),
     seeds: tuple[int, ...] = (),
     out: Path = Path("runs"),
-    options: RunOptions = RUN,
-    place: Place = PLACE,
-    computing: Computing = COMPUTING,
+    options: RunOptions = RunOptions(),
+    place: Place = Place(),
+    computing: Computing = Computing(),
 ) -> int:
     """Compute a grid of settings and seeds.
 
@@ -32,18 +37,75 @@ def sweep_command(
         out: Folder of all runs; tables go into a folder of it.
     """
     from gplasc._io.display import display
-    from gplasc.runs.spec import RunRequest
     from gplasc.settings.parse import parse_assignments
     from gplasc.study.sweep import run_sweep
 
-    given = options.named() | {"scale": None} | parse_assignments(options.set)
     return run_sweep(
         grid,
         seeds,
-        RunRequest(**options.arguments()),
+        options.request(),
         place.workspace(out),
         computing,
-        fixed={name for name, value in given.items() if value is not None},
+        fixed=(options.named() | parse_assignments(options.set)).keys() - {"scale"},
         dry_run=computing.dry_run,
         display=display(place.quiet),
     )
+
+
+@Parameter(name="*", group="Computing")
+@dataclass(frozen=True, kw_only=True)
+class _SearchComputing(Engine):
+    workers: int | None = None
+    """Trials computed at the same time, in processes; default: 1. Ray: as many as there is room for."""
+    storage: Annotated[str | None, Parameter(parse=False)] = None  # the name is that of Optuna's storage here
+
+
+def tune_command(
+    *,
+    options: RunOptions = RunOptions(),
+    place: Place = Place(),
+    computing: _SearchComputing = _SearchComputing(),
+    trials: int = 20,
+    out: Path = Path("study"),
+    space: Axes = (),
+    search_seed: int = 0,
+    storage: str | None = None,
+) -> int:
+    """Search for the best settings on a validation split.
+
+    The search uses Optuna (extra `tune`). Run again, the command continues the study. It ends with best.toml,
+    to be read with --config, and study.svg.
+
+    For example:
+
+    gplasc tune --method co2l --plugin gplasc --trials 20 --out study
+
+    gplasc run --config study/best.toml
+
+    Args:
+        trials: Number of trials in all, those of earlier commands included.
+        out: Folder of the study and of its runs.
+        space: Settings and values to search, such as margin=0,0.1; default: what the paper searched.
+        search_seed: Seed of the search; --seed is that of every run.
+        storage: Address of Optuna's storage, for workers on several machines; default: an SQLite file in --out.
+    """
+    from gplasc._io.display import display
+    from gplasc.study.search import Search
+    from gplasc.study.space import given_space, published_space
+    from gplasc.study.tune import tune
+
+    request = options.request()
+    search = Search(
+        request,
+        given_space(space) if space else published_space(request.resolve().config),
+        trials,
+        out,
+        storage,
+        search_seed,
+        place.data_dir,
+        place.device,
+    )
+    engine = computing if computing.engine == "ray" else replace(computing, workers=computing.workers or 1)
+    files = tune(search, engine, display(place.quiet))
+    print(f"written: {', '.join(map(str, files))}")
+    return 0
