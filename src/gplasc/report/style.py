@@ -67,40 +67,8 @@ def _marker_number(index: int) -> int:
 def paper_style(more: Mapping[Any, Any] | None = None) -> Iterator[None]:
     """Inside this block matplotlib draws in the project's style, without a display; `more` are further settings."""
     import matplotlib
-    from cycler import cycler
 
-    settings: dict[Any, Any] = {
-        "axes.axisbelow": True,
-        "axes.edgecolor": INK,
-        "axes.grid": True,
-        "axes.labelcolor": INK,
-        "axes.labelsize": 8,
-        "axes.linewidth": 0.6,
-        "axes.prop_cycle": cycler(color=PALETTE),
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlesize": 8.5,
-        "figure.dpi": 100,
-        "figure.facecolor": PAPER,
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same picture on every machine
-        "font.size": 8,
-        "grid.color": "#E3E6EA",
-        "grid.linewidth": 0.5,
-        "legend.fontsize": 7.5,
-        "legend.frameon": False,
-        "lines.linewidth": 1.2,
-        "mathtext.fontset": "dejavusans",
-        "savefig.dpi": 200,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "gplasc",  # equal data give equal bytes
-        "text.color": INK,
-        "xtick.color": INK,
-        "xtick.labelsize": 7.5,
-        "ytick.color": INK,
-        "ytick.labelsize": 7.5,
-    }
-    with matplotlib.rc_context({**settings, **(more or {})}):
+    with matplotlib.rc_context(dict(more or {}), Path(__file__).with_name("paper.mplstyle")):
         yield
 
 

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from gplasc.report.panels import Panel
 from gplasc.report.section import Section
 from gplasc.report.sections.accuracy import accuracy_by_task
-from gplasc.report.sections.deviations import deviations
 from gplasc.report.sections.effect import settings_effect
 from gplasc.report.sections.forgetting import forgetting
 from gplasc.report.sections.geometry import geometry
 from gplasc.report.sections.matrices import matrices
 from gplasc.report.sections.paper import against_paper
 from gplasc.report.sections.provenance import provenance
-from gplasc.report.sections.settings import settings
 from gplasc.report.sections.summary import summary
 from gplasc.report.sections.time import time
 
@@ -30,8 +28,6 @@ def build_sections(panels: Sequence[Panel]) -> list[Section]:
         matrices(panels),
         geometry(panels),
         time(panels),
-        deviations(panels),
-        settings(panels),
-        provenance(panels),
+        *provenance(panels),
     ]
     return [section for section in sections if section is not None]

@@ -1,20 +1,61 @@
-"""By which code, where and when every run was computed, and what its stream held."""
+"""What the runs are: departures from papers, settings, and by which code, where and when each was computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from gplasc._io.table import Column, Table
-from gplasc.report.panels import Panel
+from gplasc.report.panels import Panel, varying_settings
 from gplasc.report.section import Section, Subsection
 from gplasc.report.wording import show_value
+from gplasc.results.group import Group
 from gplasc.results.record import Record
 
 _ENVIRONMENT = ("gplasc", "commit", "device", "threads", "python", "torch", "platform")
 _NUMBERS = ("steps", "parameters", "rows in memory", "seconds")
 
 
-def provenance(panels: Sequence[Panel]) -> Section:
+def provenance(panels: Sequence[Panel]) -> list[Section]:
+    """Sections on departures from papers, if there are any, on settings, and on every run."""
+    groups = [group for panel in panels for group in panel.groups]
+    return [*_deviations(groups), _settings(panels, groups), _runs(panels)]
+
+
+def _deviations(groups: Sequence[Group]) -> list[Section]:
+    """Where methods and plug-ins depart from their papers."""
+    deviations = [item for group in groups for item in group.first.deviations.items()]
+    rows = sorted(
+        {(name, text): None for name, texts in deviations for text in texts}, key=lambda row: row[0]
+    )
+    columns = ("method", Column("departure", "left"))
+    table = Table("Departures from papers and official code", columns, rows)
+    text = "What these methods do otherwise than their papers or official code, and why."
+    return [Section("Deviations", (table,), text)] if rows else []
+
+
+def _settings(panels: Sequence[Panel], groups: Sequence[Group]) -> Section:
+    """The settings that all runs share, and the other settings of each group."""
+    differing = set(varying_settings(groups))
+    shared = _values("Settings shared by all runs", groups[0], groups[0].settings.keys() - differing)
+    parts = [Subsection("Shared by all runs", (shared,), folded=True)] if shared.rows else []
+    if len(groups) > 1:
+        for panel in panels:
+            tables = tuple(_values(group.labels["row"], group, differing) for group in panel.groups)
+            parts.append(Subsection(panel.title, tables, folded=True))
+    seeds = sorted({record.seed for group in groups for record in group.records})
+    listed = ", ".join(map(str, seeds[:20])) + " and more" * (len(seeds) > 20)
+    text = f"Seeds: {listed}. The last column names the preset a value comes from, or says that it was given."
+    return Section("Settings", parts=tuple(parts), text=text)
+
+
+def _values(title: str, group: Group, names: Set[str]) -> Table:
+    """The settings of a group that have these names."""
+    sources = group.first.sources
+    rows = [(n, show_value(v), sources.get(n, "")) for n, v in group.settings.items() if n in names]
+    return Table(title, ("setting", Column("value", "left"), Column("from", "left")), rows)
+
+
+def _runs(panels: Sequence[Panel]) -> Section:
     """By which code, where and when every run was computed, and what its stream held."""
     rows = [
         _run(record, group.labels["row"], panel)
