@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import pytest
 
@@ -40,8 +41,8 @@ def test_predict_prints_the_classes_of_files_and_folders(state, folder, capsys, 
     for row, probabilities in zip(rows, expected, strict=True):
         order = probabilities.argsort()[::-1][:2]
         assert [entry["class"] for entry in row["predictions"]] == classifier.classes_[order].tolist()
-        found = [entry["probability"] for entry in row["predictions"]]
-        assert found == pytest.approx(probabilities[order].tolist(), abs=1e-5)
+        shown = [entry["probability"] for entry in row["predictions"]]
+        assert shown == pytest.approx(probabilities[order].tolist(), abs=1e-5)
     _, out, _ = output(capsys, "predict", state, files[0], files[1], "--csv")
     table = list(csv.DictReader(out.splitlines()))
     assert [line["class"] for line in table] == [row["predictions"][0]["class"] for row in rows[:2]]
@@ -51,6 +52,11 @@ def test_predict_prints_the_classes_of_files_and_folders(state, folder, capsys, 
     assert out.splitlines()[1].startswith("'=1+1.png,")
     _, out, _ = output(capsys, "predict", state, files[0])
     assert rows[0]["predictions"][0]["class"] in out
+    for number in range(100):
+        (images / f"{number}.png").write_bytes(files[0].read_bytes())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)  # for a progress bar
+    _, out, _ = output(capsys, "predict", state, images, "--json")
+    assert len(out.splitlines()) == len(files) + 101
 
 
 @pytest.mark.filterwarnings("default")

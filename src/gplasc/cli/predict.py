@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv as csv_module
 import json as json_module
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ def predict_command(
         device: cpu, cuda, mps; default: the accelerator if there is one.
         skip_corrupt: Leave out images that cannot be decoded, and list them.
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
     from gplasc.classifier import ContinualClassifier
     from gplasc.classifier.intake import list_files
 
@@ -52,17 +55,23 @@ def predict_command(
     classifier = ContinualClassifier.load(state, device=device, quiet=True)
     rows = classifier.iterate_top(files, min(top, len(classifier.classes_)), skip_corrupt=skip_corrupt)
     write = _write_json if json else _write_csv if csv else _write_lines
-    write(_with_bar(rows, len(files)))
+    with Progress(
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # predictions that go to a file or a pipe stay there
+        disable=len(files) < 100 or not sys.stderr.isatty(),
+    ) as bar:
+        write(bar.track(rows, len(files), description="predicting"))
     return 0
 
 
-def _write_json(rows: Iterator[Any]) -> None:
+def _write_json(rows: Iterable[Any]) -> None:
     for file, classes in rows:
         predictions = [{"class": label, "probability": round(p, 6)} for label, p in classes]
         print(json_module.dumps({"file": str(file), "predictions": predictions}), flush=True)
 
 
-def _write_csv(rows: Iterator[Any]) -> None:
+def _write_csv(rows: Iterable[Any]) -> None:
     from gplasc._io.table import csv_text
 
     writer = csv_module.writer(sys.stdout, lineterminator="\n")
@@ -74,20 +83,9 @@ def _write_csv(rows: Iterator[Any]) -> None:
         )
 
 
-def _write_lines(rows: Iterator[Any]) -> None:
+def _write_lines(rows: Iterable[Any]) -> None:
     from gplasc._io.text import printable
 
     for file, classes in rows:
         text = "  ".join(f"{printable(str(label), lines=False)} {100 * p:.1f} %" for label, p in classes)
         print(f"{printable(str(file), lines=False)}  {text}", flush=True)
-
-
-def _with_bar(rows: Iterator[Any], total: int) -> Iterator[Any]:
-    """Show a progress bar on a terminal if there are many images."""
-    if total < 100 or not sys.stderr.isatty():
-        yield from rows
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(rows, "predicting", total=total, console=Console(stderr=True), transient=True)
