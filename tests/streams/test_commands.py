@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from gplasc.cli.data import data_command
+from gplasc.cli.data import _data
 from gplasc.errors import UserError
 from gplasc.streams import commands, find_stream, list_streams, open_stream
 from gplasc.streams.catalog import _streams
@@ -218,7 +218,7 @@ def test_list_and_path(imitate, capsys):
     assert any(line.startswith("imagenet-a ") and "gplasc data get imagenet-a" in line for line in lines)
     assert lines[-1].startswith("searched: ")
     assert commands.data_path("seq-cifar10", imitate.root) == folder
-    assert data_command("path", "seq-cifar10", data_dir=imitate.root) == 0
+    assert _data("path", "seq-cifar10", data_dir=imitate.root) == 0
     assert capsys.readouterr().out.strip() == str(folder)
     with pytest.raises(UserError, match="comes with the library"):
         commands.data_path("seq-digits")

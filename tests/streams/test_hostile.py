@@ -20,7 +20,7 @@ import pytest
 import torch
 from PIL import Image
 
-from gplasc.cli.data import data_command
+from gplasc.cli.data import _data
 from gplasc.errors import UserError
 from gplasc.streams import archive, open_stream, unpickle
 from gplasc.streams.archive import extract
@@ -395,7 +395,7 @@ def test_class_folders_that_are_not_utf8(imitate, capsys):
     outer = Path(os.fsdecode(os.fsencode(root.parent) + b"/\xff"))
     root.rename(outer)
     assert len(open_stream(f"folder:{outer}", image_size=8, skip_corrupt=True)) == 1
-    data_command("path", f"folder:{outer}")
+    _data("path", f"folder:{outer}")
     assert "\\xff" in capsys.readouterr().out
 
 

@@ -1,6 +1,7 @@
 """The command line: commands by import path, and the exit codes.
 
-A command is imported when it is used, and what it computes with when it runs, so that ``--help`` is quick.
+A command is imported when it is used, and what it computes with when it runs, so that ``--help`` is quick. Command
+``NAME`` is the function ``_NAME`` of a file; what other code calls is the command line.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _build_app() -> App:
         group = Group.create_ordered(title)
         for place, name in enumerate(names):
             file = f"gplasc.cli.{_FILES.get(name, name)}"
-            app.command(f"{file}:{name}_command", name=name, group=group, sort_key=place)
+            app.command(f"{file}:_{name}", name=name, group=group, sort_key=place)
     app["--help"].group = app["--version"].group = Group.create_ordered("Options")
     return app
 

@@ -7,7 +7,7 @@ from typing import Literal
 from gplasc.cli._options import Names
 
 
-def check_command(name: str, /, *, plugin: Names = ("gplasc",)) -> int:
+def _check(name: str, /, *, plugin: Names = ("gplasc",)) -> int:
     """Run conformance checks on a method or a plug-in.
 
     It must be reproducible, resumable, finite, and stay within its memory. Learns small synthetic streams; the
@@ -29,7 +29,7 @@ def check_command(name: str, /, *, plugin: Names = ("gplasc",)) -> int:
     return 0 if passed else 1
 
 
-def completion_command(shell: Literal["bash", "zsh", "fish"], /) -> int:
+def _completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print the script that completes commands in a shell.
 
     For example:

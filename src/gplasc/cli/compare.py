@@ -62,7 +62,7 @@ class _Comparison:
         return print_comparison(*compared)
 
 
-def compare_command(
+def _compare(
     *,
     stream: str = "seq-digits",
     methods: tuple[str, ...] = ("co2l",),
@@ -127,7 +127,7 @@ class _Fair(_Comparison):
     """Temperatures of the table temperature x plug-in; without a value there is no such table."""
 
 
-def reproduce_command(
+def _reproduce(
     name: str = "",
     /,
     *,

@@ -9,7 +9,7 @@ from gplasc.cli._options import Assignments, Place, Scale
 from gplasc.errors import UserError
 
 
-def data_command(
+def _data(
     action: Literal["list", "path", "get", "check", "show"],
     name: str = "",
     /,
@@ -58,7 +58,7 @@ def data_command(
     return 0
 
 
-def features_command(
+def _features(
     *,
     stream: str,
     encoder: str,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 
-def info_command(state: Path, /, *, json: bool = False) -> int:
+def _info(state: Path, /, *, json: bool = False) -> int:
     """Print what a classifier has learned.
 
     These are classes, tasks, memory, encoder, size and accuracies.
@@ -29,7 +29,7 @@ def info_command(state: Path, /, *, json: bool = False) -> int:
     return 0
 
 
-def export_command(
+def _export(
     state: Path, /, *, to: Literal["onnx", "pt2", "safetensors"] = "onnx", out: Path | None = None
 ) -> int:
     """Write a classifier as one file that predicts without gplasc.

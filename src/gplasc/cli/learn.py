@@ -49,7 +49,7 @@ class _New:
         return given | parse_assignments(self.set)
 
 
-def learn_command(
+def _learn(
     state: Path,
     folder: Path,
     /,

@@ -12,7 +12,7 @@ from typing import Any
 from gplasc.errors import UserError
 
 
-def predict_command(
+def _predict(
     state: Path,
     /,
     *images: Path,

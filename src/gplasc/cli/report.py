@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 
-def report_command(
+def _report(
     *runs: Path,
     out: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
     title: str = "Class-incremental learning",
@@ -37,7 +37,7 @@ def report_command(
     return 0
 
 
-def demo_command(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool = False) -> int:
+def _demo(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool = False) -> int:
     """Compare Co2L without and with GPLASC on digits, in two minutes.
 
     Learns ten digits in five tasks with Co2L, Co2L+GPLASC and Co2L+GPLASC+. Writes a page with pictures of the

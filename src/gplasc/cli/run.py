@@ -40,7 +40,7 @@ class _Hardware:
     """Threads of torch; default: all cores. Results are equal bit for bit only for equal numbers."""
 
 
-def run_command(
+def _run(
     *,
     options: RunOptions = RunOptions(),
     place: Place = Place(),

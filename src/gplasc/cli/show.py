@@ -8,7 +8,7 @@ from dataclasses import replace
 from gplasc.cli._options import DEFAULTS, RunOptions
 
 
-def show_command(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool = False) -> int:
+def _show(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool = False) -> int:
     """Print the settings of a run and where each comes from.
 
     A method's deviations from its paper are printed, too.
@@ -40,7 +40,7 @@ def show_command(name: str = "", /, *, options: RunOptions = RunOptions(), toml:
     return 0
 
 
-def list_command(*, json: bool = False) -> int:
+def _list(*, json: bool = False) -> int:
     """List methods, plug-ins, streams and experiments.
 
     For example:

@@ -12,7 +12,7 @@ from gplasc.cli._options import Axes, Computing, Place, RunOptions
 from gplasc.study.executors import Engine
 
 
-def sweep_command(
+def _sweep(
     *,
     grid: Axes = (),
     seeds: tuple[int, ...] = (),
@@ -60,7 +60,7 @@ class _SearchComputing(Engine):
     storage: Annotated[str | None, Parameter(parse=False)] = None  # the name is that of Optuna's storage here
 
 
-def tune_command(
+def _tune(
     *,
     options: RunOptions = RunOptions(),
     place: Place = Place(),

@@ -97,11 +97,7 @@ def _certainty(gain: Difference) -> str:
     text = f"95 % interval {signed(gain.low)} to {signed(gain.high)}, {gain.count} pairs of seeds"
     if gain.count < ENOUGH_PAIRS:
         return f"{text}."
-    return (
-        f"{text}; it includes 0, so this may be chance."
-        if not gain.verdict
-        else f"{text}; it does not include 0."
-    )
+    return f"{text}; it {'does not include 0' if gain.verdict else 'includes 0, so this may be chance'}."
 
 
 def _at_full_scale(panel: Panel) -> str:
@@ -115,9 +111,8 @@ def _best(panel: Panel, where: str) -> list[Finding]:
     best = max(groups, key=rank)
     value = best.spread(ACCURACY)
     of = f"the best of {len(groups)}" if len(groups) > 1 else "the only method"
-    details = [f"{where}{of}"]
     several = f"Standard deviation {value.std:.2f} over {value.count} seeds."
-    details.append(several if value.count > 1 else "One seed.")
+    details = [f"{where}{of}", several if value.count > 1 else "One seed."]
     if published := panel.published(best, ACCURACY):
         details.append(f"The paper: {published[0]} ({published[0].label}{_at_full_scale(panel)}).")
     return [Finding(f"{value.mean:.2f} %", f"class-IL accuracy: {best.labels['row']}", tuple(details))]

@@ -26,6 +26,8 @@ def build_report(
     title: str = "Class-incremental learning",
     first: Sequence[Section] = (),
     skipped: Sequence[str] = (),
+    tables: Path | None = None,
+    figures: Path | None = None,
 ) -> Path:
     """Write one page about runs; it carries everything it needs and makes no network requests.
 
@@ -35,6 +37,8 @@ def build_report(
         title: Heading of the page.
         first: Sections that precede those about the records.
         skipped: Sentences about records that could not be used, for the top of the page.
+        tables: Folder for the tables as Markdown, LaTeX and CSV.
+        figures: Folder for the figures as SVG and PDF.
 
     Returns:
         The path.
@@ -50,6 +54,11 @@ def build_report(
         )
     panels = make_panels(records)
     sections = build_sections(panels) if panels else []
+    if tables is not None:
+        _write_blocks(sections, tables, tables=True)
+        _write_numbers(panels, tables)
+    if figures is not None:
+        _write_blocks(sections, figures, tables=False)
     if len(panels) == 1:  # the top of the page names it
         sections = [_without_heading(section, panels[0].title) for section in sections]
     warnings = list(dict.fromkeys(note for panel in panels for note in panel.scale_notes))
@@ -108,17 +117,8 @@ def write_report(
         raise UserError(
             f"there is no complete run in {names}; finish one with `gplasc run`, or name another folder"
         )
-    written = [build_report(records, path, title=title, skipped=skipped)]
-    panels = make_panels(records) if tables or figures else []
-    sections = build_sections(panels) if panels else []
-    if tables is not None:
-        _write_blocks(sections, tables, tables=True)
-        _write_numbers(panels, tables)
-        written.append(tables)
-    if figures is not None:
-        _write_blocks(sections, figures, tables=False)
-        written.append(figures)
-    return written
+    build_report(records, path, title=title, skipped=skipped, tables=tables, figures=figures)
+    return [written for written in (path, tables, figures) if written is not None]
 
 
 def _write_blocks(sections: Sequence[Section], folder: Path, *, tables: bool) -> None:

@@ -91,13 +91,7 @@ def _blocks(blocks: Sequence[Block], warnings: Sequence[str]) -> str:
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:
-    """A different target of links for each section, also where titles repeat."""
-    anchors: list[str] = []
-    for section in sections:
-        name = anchor = file_name(section.title) or "section"
-        number = 1
-        while anchor in anchors:
-            number += 1
-            anchor = f"{name}-{number}"
-        anchors.append(anchor)
-    return anchors
+    """A different target of links for each section; where titles repeat, the later ones are numbered."""
+    names = [file_name(section.title) or "section" for section in sections]
+    counts = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    return [name if count == 1 else f"{name}-{count}" for name, count in zip(names, counts, strict=True)]
