@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_GLYPHS = dict(
+    zip(style.MARKERS, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "✖✕", "★☆"), strict=True)
+)  # full, hollow
 _WIDTH = 380.0  # pixels; all lengths are, because figures are drawn with 72 dots per inch
 _NAME_LENGTH = 52  # letters of a row's name; longer ones are cut, the table below the chart has all
 
@@ -67,9 +70,7 @@ class Series:
     @property
     def label(self) -> str:
         """The name for matplotlib's legend, which leaves out names that begin with an underscore."""
-        return (
-            printable(self.name).replace("_", " _", 1) if self.name.startswith("_") else printable(self.name)
-        )
+        return printable(f" {self.name}" if self.name.startswith("_") else self.name)
 
     def look(self) -> dict[str, Any]:
         """Arguments of matplotlib's `plot` for the line and its markers."""
@@ -128,12 +129,12 @@ class Chart:
         return any(series.points() for series in self.series)
 
     def swatches(self) -> dict[str, str]:
-        """Return the entries of the legend."""
-        if self.kind == "stack":
-            return {
-                s.name: f'<i style="color:{style.in_page(style.color(s.color))}">■</i>' for s in self.series
-            }
-        return {s.name: style.swatch(s.color, hollow=s.hollow) for s in self.series}
+        """Return the entries of the legend: the marker of each series in its color; of bars a square."""
+        swatches = {}
+        for series in self.series:
+            glyph = "■" if self.kind == "stack" else _GLYPHS[style.marker(series.color)][series.hollow]
+            swatches[series.name] = f'<i style="color:{style.in_page(style.color(series.color))}">{glyph}</i>'
+        return swatches
 
     def table(self) -> Table:
         """Return the numbers of the figure."""

@@ -75,9 +75,8 @@ class Panel:
     @property
     def scale_notes(self) -> tuple[str, ...]:
         """What the numbers of a scale are worth; at cpu scale only where there are published ones."""
-        if self.scale == "smoke" or any(number.stream == self.stream for number in published()):
-            return tuple(note for scale, note in _SCALE_NOTES.items() if scale == self.scale)
-        return ()
+        known = self.scale == "smoke" or any(number.stream == self.stream for number in published())
+        return (_SCALE_NOTES[self.scale],) if known and self.scale in _SCALE_NOTES else ()
 
     @property
     def num_tasks(self) -> int:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 # only carrier of meaning: figures add marker shapes, line styles or labels.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_GLYPHS = ("●■▲◆▼✚✖★", "○□△◇▽✛✕☆")  # of the markers, full and hollow
 
 STRUCTURE = "#C8102E"  # the red of "what the theory predicts" and of the final class structure
 INK = "#22262B"
@@ -51,16 +50,7 @@ def color(index: int) -> str:
 
 def marker(index: int) -> str:
     """The matplotlib marker that goes with `color(index)`; where the colors repeat, the markers do not."""
-    return MARKERS[_marker_number(index)]
-
-
-def swatch(index: int, *, hollow: bool = False) -> str:
-    """The marker in its color as an element of the page."""
-    return f'<i style="color:{in_page(color(index))}">{_GLYPHS[hollow][_marker_number(index)]}</i>'
-
-
-def _marker_number(index: int) -> int:
-    return (index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)
+    return MARKERS[(index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)]
 
 
 @contextmanager

@@ -39,19 +39,9 @@ def _blocks(panel: Panel) -> list[Block]:
     for group in panel.groups:
         pair = panel.comparison(group)
         cost = _ratio(group, pair.base) if pair else spread([])
-        per_task = [
-            record.phase_seconds().get("train", 0.0) / max(len(group.first.timings), 1)
-            for record in group.records
-        ]
-        rows.append(
-            [
-                group.labels["row"],
-                *(show_spread(_seconds(group, name)) for name in names),
-                show_spread(spread(per_task)),
-                f"× {show_spread(cost)}" if cost.count else Marked("–", "muted"),
-            ]
-        )
-    columns = ("method", *names, "training, per task", "training, plug-in to base")
+        ratio = f"× {show_spread(cost)}" if cost.count else Marked("–", "muted")
+        rows.append([group.labels["row"], *(show_spread(_seconds(group, name)) for name in names), ratio])
+    columns = ("method", *names, "training, plug-in to base")
     return [
         Chart("Seconds per run by phase", "", "seconds", series, words, "stack", name="time"),
         Table("Seconds per run, mean ± standard deviation", columns, rows, name="time"),
