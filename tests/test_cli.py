@@ -21,7 +21,7 @@ def call(*words):
 
 
 def test_help_and_list_import_nothing_heavy():
-    heavy = ("torch", "numpy", "sklearn", "matplotlib", "plotly", "PIL", "pooch")
+    heavy = ("torch", "numpy", "sklearn", "matplotlib", "jinja2", "PIL", "pooch")
     for words in (["--help"], ["list"]):
         code = (
             "import sys\nfrom gplasc.cli import main\n"
@@ -61,35 +61,11 @@ def test_examples_in_the_help_of_a_command_parse(name, capsys, monkeypatch):
 def test_list_shows_everything(capsys):
     assert call("list", "--json") == 0
     groups = json.loads(capsys.readouterr().out)
-    assert set(groups["methods"]) == {
-        "finetune",
-        "joint",
-        "er",
-        "icarl",
-        "gem",
-        "agem",
-        "gss",
-        "fdr",
-        "der",
-        "derpp",
-        "gcr",
-        "supcon",
-        "co2l",
-        "cila",
-        "cclis",
-        "ncm",
-        "slda",
-    }
+    methods = "finetune joint er icarl gem agem gss fdr der derpp gcr supcon co2l cila cclis ncm slda"
+    assert set(groups["methods"]) == set(methods.split())
     assert set(groups["plug-ins"]) == {"gplasc", "gplasc-plus"}
-    assert {
-        "seq-digits",
-        "seq-cifar10",
-        "seq-cifar100",
-        "seq-tinyimagenet",
-        "cub200",
-        "imagenet-r",
-        "imagenet-a",
-    } < set(groups["streams"])
+    streams = "seq-digits seq-cifar10 seq-cifar100 seq-tinyimagenet cub200 imagenet-r imagenet-a"
+    assert set(streams.split()) < set(groups["streams"])
     assert {"toy", "theory"} < set(groups["experiments"])
     assert all(text for entries in groups.values() for text in entries.values())
 

@@ -2,8 +2,6 @@ import csv
 import json
 import math
 import re
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -461,9 +459,3 @@ def test_matrices_show_what_was_lost_since_a_task_was_learned(make_data) -> None
     assert isinstance(heat, HeatMap)
     assert heat.shades == ((0.0, None), (-30.0, 0.0))
     assert heat.cells()[1][0] == ("60.0", -1.0)
-
-
-def test_command_line_starts_without_the_drawing_packages() -> None:
-    code = "import sys, gplasc.cli; print(any(m in sys.modules for m in ('plotly', 'matplotlib', 'jinja2')))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "False"

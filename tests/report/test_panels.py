@@ -3,7 +3,7 @@ import math
 import pytest
 
 from gplasc._io.table import Table
-from gplasc.report.panels import Panel, make_panels
+from gplasc.report.panels import Panel, make_panels, unlike
 from gplasc.report.sections.time import time
 from gplasc.results.group import Measure
 from gplasc.results.record import Record
@@ -50,19 +50,29 @@ def test_variants_are_named_by_the_setting_that_tells_them_apart(make_record) ->
     assert [group.labels["row"] for group in panel.groups] == ["co2l, lr 0.5", "co2l, lr 1.0"]
 
 
+def test_groups_of_one_name_are_numbered(make_data) -> None:
+    """As two files of one name in different folders are."""
+    records = [make_data(name) | {"title": "mine"} for name in ("a", "b")]
+    for record in records:
+        record["settings"]["options"] = {}
+    (panel,) = make_panels([Record.parse(record) for record in records])
+    assert [group.labels["row"] for group in panel.groups] == ["mine", "mine (2)"]
+
+
 def test_gain_is_the_mean_difference_over_common_seeds(make_record) -> None:
     records = [make_record(seed=seed, accuracy=40) for seed in range(4)]
     records += [make_record("co2l", ("gplasc",), seed=seed, accuracy=50) for seed in range(1, 6)]
     (panel,) = make_panels(records)
-    (comparison,) = panel.comparisons
-    assert comparison.unlike == ()
+    ((group, base),) = panel.pairs
+    assert unlike(group, base) == []
     slow = []
     for plain in records[:4]:
         for other in records[4:]:
             if plain["settings"]["seed"] == other["settings"]["seed"]:
                 of = [r["metrics"]["task_il"]["final_accuracy"] for r in (plain, other)]
                 slow.append(of[1] - of[0])
-    gain = comparison.gain(Measure("final_accuracy", scenario="task_il"))
+    gain = panel.gain(group, Measure("final_accuracy", scenario="task_il"))
+    assert gain is not None
     assert gain.count == len(slow) == 3
     assert gain.mean == pytest.approx(sum(slow) / 3)
     assert gain.low <= gain.mean <= gain.high
@@ -73,9 +83,9 @@ def test_the_nearest_base_is_taken_and_its_other_settings_are_told(make_record) 
     far = make_record(settings={"train": {"lr": 0.9, "milestones": [1]}})
     near = make_record(settings={"train": {"lr": 0.2, "milestones": [60, 75]}})
     (panel,) = make_panels([far, near, make_record("co2l", ("gplasc",)), make_record("er", ("gplasc",))])
-    (comparison,) = panel.comparisons  # er has no base here
-    assert comparison.base.first is near
-    assert comparison.unlike == ("train.lr",)
+    ((group, base),) = panel.pairs  # er has no base here
+    assert base.first is near
+    assert unlike(group, base) == ["train.lr"]
 
 
 def test_times_of_different_machines_are_not_compared(make_data) -> None:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gplasc.report.panels import ACCURACY, Comparison, Panel, rank
+from gplasc.report.panels import ACCURACY, Panel, rank, unlike
 from gplasc.report.wording import show_spread, signed
+from gplasc.results.group import Group
 from gplasc.results.statistics import ENOUGH_PAIRS, Difference
 
 _LIMIT = 6  # findings on the first screen
@@ -34,9 +35,10 @@ def headline(panels: Sequence[Panel]) -> list[str]:
     where = panels[0].title if len(panels) == 1 else ", ".join(streams[:6]) + " and more" * (len(streams) > 6)
     words = [f"{_count(runs, 'run')} of {_count(len(groups), 'configuration')} on {where}."]
     gains: dict[str, list[Difference]] = {}
-    for pair in (pair for panel in panels for pair in panel.comparisons):
-        if pair.gain().count:
-            gains.setdefault(" and ".join(pair.group.first.plugins), []).append(pair.gain())
+    for panel in panels:
+        for group in panel.groups:
+            if gain := panel.gain(group):
+                gains.setdefault(" and ".join(group.first.plugins), []).append(gain)
     if any(gain.count < ENOUGH_PAIRS for same in gains.values() for gain in same):
         words[0] += f" Differences over fewer than {ENOUGH_PAIRS} pairs of seeds may be chance."
     if sum(map(len, gains.values())) > _LIMIT:  # not all of them are shown one by one
@@ -62,31 +64,28 @@ def find_findings(panels: Sequence[Panel]) -> list[Finding]:
     """
     ranked = []
     for panel in panels:
-        gains = [pair for pair in panel.comparisons if pair.gain().count]
-        best = sorted(gains, key=lambda pair: -rank(pair.group))
         where = f"{panel.title}: " if len(panels) > 1 else ""
-        findings = [_gain(panel, pair, where) for pair in best] or _best(panel, where)
-        ranked += [(place, not gains, finding) for place, finding in enumerate(findings)]
+        pairs = sorted(panel.pairs, key=lambda pair: -rank(pair[0]))
+        gains = [_gain(panel, *pair, gain, where) for pair in pairs if (gain := panel.gain(pair[0]))]
+        ranked += [(place, not gains, one) for place, one in enumerate(gains or _best(panel, where))]
     return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:_LIMIT]]
 
 
-def _gain(panel: Panel, pair: Comparison, where: str) -> Finding:
-    gain = pair.gain()
-    means = [show_spread(group.spread(ACCURACY)) for group in (pair.base, pair.group)]
-    details = [f"{where}{means[0]} without, {means[1]} with the plug-in{_other_settings(pair)}"]
-    details.append(_certainty(gain))
-    for number in panel.published(pair.group, ACCURACY):
-        published = panel.published_gain(number, pair.group, ACCURACY)
+def _gain(panel: Panel, group: Group, base: Group, gain: Difference, where: str) -> Finding:
+    without, with_it = (show_spread(one.spread(ACCURACY)) for one in (base, group))
+    others = _other_settings(len(unlike(group, base)))
+    details = [f"{where}{without} without, {with_it} with the plug-in{others}", _certainty(gain)]
+    for number in panel.published(group, ACCURACY):
+        published = panel.published_gain(number, group, ACCURACY)
         if published is not None:
             details.append(f"The paper: {signed(published)} ({number.label}{_at_full_scale(panel)}).")
             break
-    what = f"points of class-IL accuracy: {pair.group.labels['row']}"
+    what = f"points of class-IL accuracy: {group.labels['row']}"
     return Finding(signed(gain.mean), what, tuple(details), gain.verdict)
 
 
-def _other_settings(pair: Comparison) -> str:
+def _other_settings(count: int) -> str:
     """Say that more than the plug-in differs, as it does where both sides were tuned."""
-    count = len(pair.unlike)
     verb = "differs" if count == 1 else "differ"
     return f"; {_count(count, 'other setting')} also {verb}, see the notes below" if count else ""
 

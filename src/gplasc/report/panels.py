@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from gplasc.published import Published, lookup, published, tables
 from gplasc.report.wording import file_name, show_value
@@ -30,19 +30,6 @@ _SCALE_NOTES = {
     "published protocol. Not a reproduction of published numbers.",
 }
 _IDENTITY = ("stream", "scale", "buffer", "method", "plugins", "seed")
-
-
-class Comparison(NamedTuple):
-    """A group with plug-ins, and the group of the same method without."""
-
-    group: Group
-    base: Group
-    unlike: tuple[str, ...]
-    """Settings in which the two differ, other than the plug-ins and their options."""
-
-    def gain(self, measure: Measure = ACCURACY) -> Difference:
-        """Return the paired difference over the seeds that both have."""
-        return self.group.difference(measure, self.base)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +71,17 @@ class Panel:
         return len(self.groups[0].first.stream.test_samples)
 
     @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def pairs(self) -> tuple[tuple[Group, Group], ...]:
         """Each group with plug-ins and its base, where the panel holds one."""
-        pairs = [_find_base(group, self.groups) for group in self.groups if group.first.plugins]
-        return tuple(pair for pair in pairs if pair is not None)
+        return tuple((group, base) for group in self.groups if (base := self.base(group)))
 
-    def comparison(self, group: Group) -> Comparison | None:
-        """The comparison of a group, or None."""
-        return next((pair for pair in self.comparisons if pair.group is group), None)
+    def base(self, group: Group) -> Group | None:
+        """The group of the same method without plug-ins; None without one."""
+        return group.base_among(self.groups)
 
-    def gain(self, group: Group, measure: Measure) -> Difference | None:
-        """The paired difference of a group to its base; None without a base."""
-        pair = self.comparison(group)
-        return pair.gain(measure) if pair else None
+    def gain(self, group: Group, measure: Measure = ACCURACY) -> Difference | None:
+        """The paired difference of a group to its base; None without a base or without common seeds."""
+        return group.gain(measure, self.groups)
 
     def best(self, limit: int) -> tuple[Group, ...]:
         """The `limit` groups of highest class-IL accuracy (all, if there are no more), in the panel's order."""
@@ -110,9 +95,9 @@ class Panel:
 
     def published_gain(self, number: Published, group: Group, measure: Measure) -> float | None:
         """The published number of a group minus that of its base in the same table; None where it has none."""
-        pair = self.comparison(group)
-        base = self._lookup(number.table, pair.base, measure) if pair else None
-        return None if base is None else number.mean - base.mean
+        base = self.base(group)
+        theirs = self._lookup(number.table, base, measure) if base else None
+        return None if theirs is None else number.mean - theirs.mean
 
     def _lookup(self, table: str, group: Group, measure: Measure) -> Published | None:
         return lookup(
@@ -134,7 +119,7 @@ class Panel:
     @cached_property
     def looks(self) -> dict[str, tuple[int, bool]]:
         """Color and hollowness of each line: a base is hollow and shares the color of its first plug-in variant."""
-        bases = {id(pair.base) for pair in self.comparisons}
+        bases = {id(base) for _, base in self.pairs}
         titles = [group.first.title for group in self.groups]
         colors: dict[str, int] = {}
         looks: dict[str, tuple[int, bool]] = {}
@@ -178,22 +163,24 @@ def make_panels(records: Sequence[Record]) -> list[Panel]:
     return [Panel(*key, _labeled(panels[key]), len(divisions[key[0]]) > 1) for key in sorted(panels)]
 
 
-def _find_base(group: Group, groups: Sequence[Group]) -> Comparison | None:
-    """Find the group of the same method without plug-ins whose other settings are nearest."""
+def unlike(group: Group, base: Group) -> list[str]:
+    """Settings in which a group and its base differ, other than the plug-ins and their options."""
+    own = ("plugins", *group.first.plugins)
+    return [n for n, v in group.settings.items() if n.split(".")[0] not in own and base.settings.get(n) != v]
+
+
+def _nearest_base(group: Group, groups: Sequence[Group]) -> tuple[str, ...]:
+    """Name the group of the same method without plug-ins whose other settings are nearest."""
     first = group.first
-    own = {name for name in group.settings if "." in name and name.split(".")[0] in first.plugins}
-    candidates = []
-    for other in groups:
-        if other.first.method == first.method and not other.first.plugins:
-            names = [name for name in group.settings if name != "plugins" and name not in own]
-            unlike = tuple(n for n in names if other.settings.get(n) != group.settings[n])
-            candidates.append(Comparison(group, other, unlike))
-    return min(candidates, key=lambda pair: len(pair.unlike), default=None)
+    plain = [other for other in groups if other.first.method == first.method and not other.first.plugins]
+    nearest = min(plain, key=lambda base: len(unlike(group, base)), default=None)
+    return (nearest.labels["row"],) if nearest and first.plugins else ()
 
 
 def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Name each group by its title and what tells it apart; a base stands before its variants."""
-    named = []
+    named: list[Group] = []
+    seen: Counter[str] = Counter()
     by_title: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
         by_title[group.first.title].append(group)
@@ -203,8 +190,11 @@ def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:
         given = [n for n in differing if any(g.first.sources.get(n) == "given" for g in same)] or differing
         for group in sorted(same, key=lambda g: [_sort_key(g.settings.get(n)) for n in given]):
             parts = [f"{n.rpartition('.')[2]} {show_value(group.settings.get(n))}" for n in given]
-            named.append(Group.of(group.records, {"row": ", ".join([title, *parts])}))
-    return tuple(named)
+            label = ", ".join([title, *parts])
+            seen[label] += 1
+            row = f"{label} ({seen[label]})" if seen[label] > 1 else label
+            named.append(replace(group, labels={"row": row}))
+    return tuple(replace(group, bases=_nearest_base(group, named)) for group in named)
 
 
 def _sort_key(value: Any) -> tuple[int, float, str]:

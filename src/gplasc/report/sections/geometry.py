@@ -103,13 +103,10 @@ def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
 def _spheres(panel: Panel) -> list[Sphere]:
     """A base and its variant at one seed, to be compared; without such a pair, the first run."""
     runs = [(panel.groups[0].labels["row"], panel.groups[0].first)]
-    for pair in panel.comparisons:
-        base, variant = (
-            {record.seed: record for record in group.records} for group in (pair.base, pair.group)
-        )
-        if seeds := sorted(base.keys() & variant.keys()):
-            names = [group.labels["row"] for group in (pair.base, pair.group)]
-            runs = list(zip(names, (base[seeds[0]], variant[seeds[0]]), strict=True))
+    for variant, base in panel.pairs:
+        if seeds := sorted(base.runs.keys() & variant.runs.keys()):
+            both = [(group.labels["row"], record) for group in (base, variant) for record in group.records]
+            runs = [(row, record) for row, record in both if record.seed == seeds[0]]
             break
     return [sphere for name, record in runs if (sphere := center_sphere(record, name))]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Guide, Series
-from gplasc.report.panels import ROWS, Panel, rank
+from gplasc.report.panels import ROWS, Panel, rank, unlike
 from gplasc.report.section import Block, Section
 from gplasc.report.wording import show_difference, show_spread, show_value
 from gplasc.results.group import Measure, finite
@@ -39,10 +39,10 @@ def _blocks(panel: Panel) -> list[Block]:
 def _unlike_notes(panel: Panel) -> list[str]:
     """Say in which settings a group and its base also differ."""
     notes = []
-    for group, base, unlike in panel.comparisons:
+    for group, base in panel.pairs:
         names = ", ".join(
             f"{n} ({show_value(group.settings.get(n))}, base {show_value(base.settings.get(n))})"
-            for n in unlike
+            for n in unlike(group, base)
         )
         if names:
             notes.append(f"{panel.title}: {group.labels['row']} and its base also differ in {names}.")
@@ -53,7 +53,7 @@ def _summary_table(panel: Panel) -> Table:
     """Both scenarios' accuracy with gains, and forgetting."""
     columns = ["method", "n"]
     for title in SCENARIOS.values():
-        columns += [f"{title} accuracy", *([f"{title} gain"] if panel.comparisons else [])]
+        columns += [f"{title} accuracy", *([f"{title} gain"] if panel.pairs else [])]
     columns += ["class-IL average incremental", "class-IL forgetting", "task-IL forgetting"]
     best = {
         measure: max(finite(group.spread(measure).mean for group in panel.groups), default=math.nan)
@@ -66,7 +66,7 @@ def _summary_table(panel: Panel) -> Table:
             value = group.spread(measure)
             is_best = value.mean == best[measure] and len(panel.groups) > 1
             row.append(Marked(show_spread(value), "best" if is_best else ""))
-            if panel.comparisons:
+            if panel.pairs:
                 row.append(show_difference(panel.gain(group, measure)))
         row.append(show_spread(group.spread(Measure("average_incremental_accuracy", scenario="class_il"))))
         row += [show_spread(group.spread(Measure("forgetting", scenario=scenario))) for scenario in SCENARIOS]
@@ -76,11 +76,12 @@ def _summary_table(panel: Panel) -> Table:
 
 def _gain_chart(panel: Panel) -> Chart:
     """The gains as dots with intervals."""
-    best = sorted(panel.comparisons, key=lambda pair: -rank(pair.group))[:ROWS]
+    best = sorted((group for group, _ in panel.pairs), key=rank, reverse=True)[:ROWS]
+    labels = [group.labels["row"] for group in best]
     series = []
     for index, (scenario, measure) in enumerate(_ACCURACIES.items()):
-        gains = {pair.group.labels["row"]: pair.gain(measure) for pair in panel.comparisons if pair in best}
-        gains = {label: gain for label, gain in gains.items() if gain.count}
+        measured = {group.labels["row"]: panel.gain(group, measure) for group, _ in panel.pairs}
+        gains = {label: gain for label, gain in measured.items() if gain and label in labels}
         values, low, high = (
             tuple(getattr(gain, end) for gain in gains.values()) for end in ("mean", "low", "high")
         )

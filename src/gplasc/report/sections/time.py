@@ -37,8 +37,8 @@ def _blocks(panel: Panel) -> list[Block]:
     words = f"Seconds in all: {say_values(zip(labels, totals, strict=True))}."
     rows = []
     for group in panel.groups:
-        pair = panel.comparison(group)
-        cost = _ratio(group, pair.base) if pair else spread([])
+        base = panel.base(group)
+        cost = _ratio(group, base) if base else spread([])
         ratio = f"× {show_spread(cost)}" if cost.count else Marked("–", "muted")
         rows.append([group.labels["row"], *(show_spread(_seconds(group, name)) for name in names), ratio])
     columns = ("method", *names, "training, plug-in to base")
