@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from gplasc.errors import UserError
 from gplasc.streams import open_stream
 from gplasc.streams.archive import extract
 from gplasc.streams.unpickle import DamagedError, RefusedError, loads
+
+from .conftest import Imitations
 
 # A case damages an imitation and returns the stream to open and the name that the sentence must hold.
 Case = Callable[..., tuple[str, str]]
@@ -34,31 +37,33 @@ STREAMS = {
     "cifar100_python": "seq-cifar100",
     "cifar100_binary": "seq-cifar100",
     "idx": "seq-mnist",
+    "idx_plain": "seq-mnist",
     "tiny": "seq-tinyimagenet",
     "cub": "cub200",
     "imagenet": "imagenet-r",
 }
 
 
-def case(function: Case) -> Case:
-    CASES[function.__name__] = function
-    return function
+def add(make: Callable[[Imitations], tuple[str, Path]], **changes: Change) -> None:
+    """Add a case by each name; `make` writes a good input and returns the stream and what is to be changed."""
+
+    def spoil(imitate: Imitations, change: Change) -> tuple[str, str]:
+        stream, path = make(imitate)
+        path.write_bytes(change) if isinstance(change, bytes) else change(path)
+        return stream, path.name
+
+    CASES.update({name: partial(spoil, change=change) for name, change in changes.items()})
 
 
-def damage(prefix: str, layout: str, file: str, changes: dict[str, Change], **settings: object) -> None:
-    """Add a case for each change to one file (or folder) of a layout."""
+def damage(layout: str, file: str, **changes: Change) -> None:
+    """Add cases that change one file (or folder) of a layout."""
 
-    def add(name: str, change: Change) -> None:
-        def make(imitate):
-            folder = getattr(imitate, layout)(**settings)
-            path = folder / file
-            path.write_bytes(change) if isinstance(change, bytes) else change(path)
-            return STREAMS.get(layout, f"folder:{folder}"), path.name
+    def make(imitate: Imitations) -> tuple[str, Path]:
+        plain = layout == "idx_plain"
+        folder = imitate.idx(zipped=False) if plain else getattr(imitate, layout)()
+        return STREAMS.get(layout, f"folder:{folder}"), folder / file
 
-        CASES[f"{prefix}_{name}"] = make
-
-    for name, change in changes.items():
-        add(name, change)
+    add(make, **changes)
 
 
 def cut(path: Path, keep: float = 0.6) -> Path:
@@ -108,79 +113,66 @@ def relabel(label: object) -> Change:
 
 
 damage(
-    "pickle",
     "cifar10_python",
     "data_batch_3",
-    {
-        "cut": cut,
-        "cut_by_one_byte": edit(lambda content: content[:-1]),
-        "empty": b"",
-        "flipped_in_its_first_instruction": lambda path: flip(path, 2),
-        "is_a_web_page": b"<!DOCTYPE html><html><body>404 not found</body></html>",
-        "is_json": b'{"data": [], "labels": []}',
-        "calls_os_system": pickle.dumps(CALL, protocol=2),
-        "calls_os_system_protocol_0": pickle.dumps(CALL, protocol=0),
-        "calls_os_system_protocol_5": pickle.dumps(CALL, protocol=5),
-        "calls_eval_inside_labels": repickle(lambda b: {**b, b"labels": [Hostile(eval, CODE)]}, protocol=4),
-        "calls_exec_before_a_good_batch": (
-            pickle.dumps(Hostile(exec, CODE), protocol=2)[:-1] + b"0" + GOOD[2:]  # POP, then the good one
-        ),
-        "uses_the_old_instance_instruction": b"(S'touch witness'\nios\nsystem\n.",
-        "uses_the_old_object_instruction": b"(cos\nsystem\nS'touch witness'\no.",
-        "uses_newobj": b"\x80\x02csubprocess\nPopen\n(S'touch witness'\nt\x81.",
-        "uses_newobj_on_an_allowed_name": b"\x80\x02cnumpy\nndarray\n(I8\nt\x81.",
-        "uses_an_extension_code": b"\x80\x02\x82\x01.",
-        "uses_a_persistent_id": b"Pwitness\n.",
-        "reaches_through_a_dotted_name": b"\x80\x04\x8c\x05numpy\x8c\x12ndarray.__class__\x93.",
-        "calls_something_else_of_numpy": b"\x80\x02cnumpy\nsave\nX\x07\x00\x00\x00witnessI1\n\x86R.",
-        "calls_a_value": b"\x80\x02I1\nI2\n\x85R.",
-        "rebuilds_another_type": (b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\ndtype\n\x85R."),
-        "sets_state_of_a_list": b"\x80\x02]}b.",
-        "holds_an_array_of_objects": repickle(lambda b: {**b, b"data": np.array([CALL])}),
-        "holds_a_set": repickle(lambda b: {**b, b"labels": {1, 2}}, protocol=4),
-        "remembers_at_a_giant_place": b"\x80\x02]r\xff\xff\xff\x7f.",
-        "announces_a_giant_string": b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.",
-        "is_nested_very_deep": b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"I1\ns.",
-        "pops_an_empty_stack": b"\x80\x020.",
-        "array_shorter_than_its_shape": (
-            pickle.dumps(np.zeros((2, 3072), np.uint8), protocol=2).replace(
-                b"K\x02M\x00\x0c", b"K\x03M\x00\x0c"
-            )
-        ),
-        "holds_a_list": repickle(lambda _: [1, 2]),
-        "without_images": repickle(lambda b: {b"labels": b[b"labels"]}),
-        "with_images_of_another_size": repickle(lambda b: {**b, b"data": b[b"data"][:, :3000]}),
-        "with_float_images": repickle(lambda b: {**b, b"data": b[b"data"].astype(np.float32)}),
-        "with_too_few_labels": repickle(lambda b: {**b, b"labels": b[b"labels"][:-1]}),
-        "with_text_labels": relabel(b"cat"),
-        "with_a_label_too_large": relabel(10),
-        "with_a_giant_label": relabel(10**40),
-        "with_a_negative_label": relabel(-1),
-        "batch_missing": Path.unlink,
-    },
+    pickle_cut=cut,
+    pickle_cut_by_one_byte=edit(lambda content: content[:-1]),
+    pickle_empty=b"",
+    pickle_flipped_in_its_first_instruction=lambda path: flip(path, 2),
+    pickle_is_a_web_page=b"<!DOCTYPE html><html><body>404 not found</body></html>",
+    pickle_is_json=b'{"data": [], "labels": []}',
+    pickle_calls_os_system=pickle.dumps(CALL, protocol=2),
+    pickle_calls_os_system_protocol_0=pickle.dumps(CALL, protocol=0),
+    pickle_calls_os_system_protocol_5=pickle.dumps(CALL, protocol=5),
+    pickle_calls_eval_inside_labels=repickle(lambda b: {**b, b"labels": [Hostile(eval, CODE)]}, protocol=4),
+    pickle_calls_exec_before_a_good_batch=pickle.dumps(Hostile(exec, CODE), protocol=2)[:-1]
+    + b"0"
+    + GOOD[2:],
+    pickle_uses_the_old_instance_instruction=b"(S'touch witness'\nios\nsystem\n.",
+    pickle_uses_the_old_object_instruction=b"(cos\nsystem\nS'touch witness'\no.",
+    pickle_uses_newobj=b"\x80\x02csubprocess\nPopen\n(S'touch witness'\nt\x81.",
+    pickle_uses_newobj_on_an_allowed_name=b"\x80\x02cnumpy\nndarray\n(I8\nt\x81.",
+    pickle_uses_an_extension_code=b"\x80\x02\x82\x01.",
+    pickle_uses_a_persistent_id=b"Pwitness\n.",
+    pickle_reaches_through_a_dotted_name=b"\x80\x04\x8c\x05numpy\x8c\x12ndarray.__class__\x93.",
+    pickle_calls_something_else_of_numpy=b"\x80\x02cnumpy\nsave\nX\x07\x00\x00\x00witnessI1\n\x86R.",
+    pickle_calls_a_value=b"\x80\x02I1\nI2\n\x85R.",
+    pickle_rebuilds_another_type=b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\ndtype\n\x85R.",
+    pickle_sets_state_of_a_list=b"\x80\x02]}b.",
+    pickle_holds_an_array_of_objects=repickle(lambda b: {**b, b"data": np.array([CALL])}),
+    pickle_holds_a_set=repickle(lambda b: {**b, b"labels": {1, 2}}, protocol=4),
+    pickle_remembers_at_a_giant_place=b"\x80\x02]r\xff\xff\xff\x7f.",
+    pickle_announces_a_giant_string=b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.",
+    pickle_is_nested_very_deep=b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"I1\ns.",
+    pickle_pops_an_empty_stack=b"\x80\x020.",
+    pickle_array_shorter_than_its_shape=pickle.dumps(np.zeros((2, 3072), np.uint8), protocol=2).replace(
+        b"K\x02M\x00\x0c", b"K\x03M\x00\x0c"
+    ),
+    pickle_holds_a_list=repickle(lambda _: [1, 2]),
+    pickle_without_images=repickle(lambda b: {b"labels": b[b"labels"]}),
+    pickle_with_images_of_another_size=repickle(lambda b: {**b, b"data": b[b"data"][:, :3000]}),
+    pickle_with_float_images=repickle(lambda b: {**b, b"data": b[b"data"].astype(np.float32)}),
+    pickle_with_too_few_labels=repickle(lambda b: {**b, b"labels": b[b"labels"][:-1]}),
+    pickle_with_text_labels=relabel(b"cat"),
+    pickle_with_a_label_too_large=relabel(10),
+    pickle_with_a_giant_label=relabel(10**40),
+    pickle_with_a_negative_label=relabel(-1),
+    pickle_batch_missing=Path.unlink,
 )
 damage(
-    "pickle_meta",
     "cifar10_python",
     "batches.meta",
-    {
-        "with_nine_names": pickle.dumps({b"label_names": [b"x%d" % i for i in range(9)]}),
-        "missing": Path.unlink,
-    },
+    pickle_meta_with_nine_names=pickle.dumps({b"label_names": [b"x%d" % i for i in range(9)]}),
+    pickle_meta_missing=Path.unlink,
 )
+damage("cifar100_python", "meta", pickle_meta_hostile=pickle.dumps({"fine_label_names": CALL}))
 damage(
-    "pickle_meta",
     "cifar100_python",
-    "meta",
-    {"hostile": pickle.dumps({"fine_label_names": CALL})},
+    "train",
+    pickle_of_the_other_cifar=lambda path: shutil.copy(
+        Imitations(path.parents[1]).cifar10_python() / "data_batch_1", path
+    ),
 )
-
-
-@case
-def pickle_of_the_other_cifar(imitate):
-    folder = imitate.cifar100_python()
-    shutil.copy(imitate.cifar10_python() / "data_batch_1", folder / "train")
-    return "seq-cifar100", "train"
 
 
 # ------------------------------------------------------------------------------- CIFAR, binary
@@ -192,50 +184,32 @@ def make_folder(path: Path) -> None:
 
 
 damage(
-    "binary",
     "cifar10_binary",
     "data_batch_2.bin",
-    {"cut": lambda path: cut(path, 0.53), "one_byte_longer": edit(lambda content: content + b"\0")},
+    binary_cut=lambda path: cut(path, 0.53),
+    binary_one_byte_longer=edit(lambda content: content + b"\0"),
 )
 damage(
-    "binary",
-    "cifar10_binary",
-    "test_batch.bin",
-    {"empty": b"", "label_flipped": lambda path: flip(path, 3073)},
+    "cifar10_binary", "test_batch.bin", binary_empty=b"", binary_label_flipped=lambda path: flip(path, 3073)
 )
-damage("binary", "cifar10_binary", "data_batch_5.bin", {"missing": Path.unlink, "is_a_folder": make_folder})
+damage("cifar10_binary", "data_batch_5.bin", binary_missing=Path.unlink, binary_is_a_folder=make_folder)
 damage(
-    "binary_names",
-    "cifar10_binary",
-    "batches.meta.txt",
-    {"missing": Path.unlink, "doubled": b"cat\n" * 10},
+    "cifar10_binary", "batches.meta.txt", binary_names_missing=Path.unlink, binary_names_doubled=b"cat\n" * 10
 )
-damage(
-    "binary_fine",
-    "cifar100_binary",
-    "train.bin",
-    {"label_flipped": lambda path: flip(path, 1, 0x80)},
-)
+damage("cifar100_binary", "train.bin", binary_fine_label_flipped=lambda path: flip(path, 1, 0x80))
 
 
 # ------------------------------------------------------------------------------- archives
 
-TAR, ZIP = "cifar-10-binary.tar.gz", "tiny-imagenet-200.zip"
 INNER = "cifar-10-batches-bin/data_batch_1.bin"
 
 
-def pack(name: str, change: Change) -> None:
-    """Add a case that changes an archive of CIFAR-10, or of Tiny-ImageNet."""
+def tar(imitate: Imitations) -> tuple[str, Path]:
+    return "seq-cifar10", imitate.tar(imitate.cifar10_binary(), "cifar-10-binary.tar.gz")
 
-    def make(imitate):
-        if name.startswith("zip"):
-            stream, path = "seq-tinyimagenet", imitate.zip(imitate.tiny(), ZIP)
-        else:
-            stream, path = "seq-cifar10", imitate.tar(imitate.cifar10_binary(), TAR)
-        path.write_bytes(change) if isinstance(change, bytes) else change(path)
-        return stream, path.name
 
-    CASES[name] = make
+def zip_(imitate: Imitations) -> tuple[str, Path]:
+    return "seq-tinyimagenet", imitate.zip(imitate.tiny(), "tiny-imagenet-200.zip")
 
 
 def tar_of(*members: tarfile.TarInfo | str | Callable[[], str], content: bytes = b"") -> Change:
@@ -292,215 +266,171 @@ def here() -> str:
     return str(Path.cwd() / "witness")
 
 
-for name, change in {
-    "archive_cut": cut,
-    "archive_cut_at_its_very_end": edit(lambda content: content[:-4]),
-    "archive_empty": b"",
-    "archive_flipped_in_the_middle": lambda path: flip(path, path.stat().st_size // 2),
-    "archive_checksum_flipped": lambda path: flip(path, -6),
-    "archive_is_a_web_page": b"<html>Please log in</html>" * 50,
-    "archive_of_nothing": tar_of(),
-    "archive_of_something_else": tar_of("holiday/beach.txt", content=b"sun"),
-    "tar_climbs_out": tar_of("../../witness", content=b"x"),
-    "tar_climbs_out_in_the_middle": tar_of("cifar-10-batches-bin/../../../witness", content=b"x"),
-    "tar_with_an_absolute_name": tar_of(here, content=b"x"),
-    "tar_with_backslashes": tar_of("..\\..\\witness", content=b"x"),
-    "tar_with_a_drive": tar_of("C:/witness", content=b"x"),
-    "tar_with_a_symbolic_link_out": tar_of(special(tarfile.SYMTYPE, "/etc/passwd")),
-    "tar_with_a_hard_link_out": tar_of(special(tarfile.LNKTYPE, "../../../etc/passwd")),
-    "tar_with_a_device": tar_of(special(tarfile.CHRTYPE, devmajor=1, devminor=5)),
-    "tar_with_a_pipe": tar_of(special(tarfile.FIFOTYPE)),
-    "tar_with_a_link_and_then_a_file_through_it": lambda path: tar_of(
+add(
+    tar,
+    archive_cut=cut,
+    archive_cut_at_its_very_end=edit(lambda content: content[:-4]),
+    archive_empty=b"",
+    archive_flipped_in_the_middle=lambda path: flip(path, path.stat().st_size // 2),
+    archive_checksum_flipped=lambda path: flip(path, -6),
+    archive_is_a_web_page=b"<html>Please log in</html>" * 50,
+    archive_of_nothing=tar_of(),
+    archive_of_something_else=tar_of("holiday/beach.txt", content=b"sun"),
+    tar_climbs_out=tar_of("../../witness", content=b"x"),
+    tar_climbs_out_in_the_middle=tar_of("cifar-10-batches-bin/../../../witness", content=b"x"),
+    tar_with_an_absolute_name=tar_of(here, content=b"x"),
+    tar_with_backslashes=tar_of("..\\..\\witness", content=b"x"),
+    tar_with_a_drive=tar_of("C:/witness", content=b"x"),
+    tar_with_a_symbolic_link_out=tar_of(special(tarfile.SYMTYPE, "/etc/passwd")),
+    tar_with_a_hard_link_out=tar_of(special(tarfile.LNKTYPE, "../../../etc/passwd")),
+    tar_with_a_device=tar_of(special(tarfile.CHRTYPE, devmajor=1, devminor=5)),
+    tar_with_a_pipe=tar_of(special(tarfile.FIFOTYPE)),
+    tar_with_a_link_and_then_a_file_through_it=lambda path: tar_of(
         special(tarfile.SYMTYPE, str(Path.cwd()), "cifar-10-batches-bin"), "cifar-10-batches-bin/witness"
     )(path),
-    "tar_holds_a_file_twice": tar_of("cifar-10-batches-bin/x", "cifar-10-batches-bin/x"),
-    "tar_announces_more_than_the_disk_holds": giant(),
-    "zip_climbs_out": zip_of("../../witness"),
-    "zip_with_an_absolute_name": zip_of(here),
-    "zip_with_a_symbolic_link": zip_of(zip_link(), b"/etc/passwd"),
-    "zip_cut": cut,
-    "zip_content_flipped": lambda path: flip(path, path.read_bytes().index(b"\xff\xd9PK") - 20),
-    "zip_empty": lambda path: zipfile.ZipFile(path, "w").close(),
-    "zip_with_a_password": lock_zip,
-}.items():
-    pack(name, change)
+    tar_holds_a_file_twice=tar_of("cifar-10-batches-bin/x", "cifar-10-batches-bin/x"),
+    tar_announces_more_than_the_disk_holds=giant(),
+)
+add(
+    zip_,
+    zip_climbs_out=zip_of("../../witness"),
+    zip_with_an_absolute_name=zip_of(here),
+    zip_with_a_symbolic_link=zip_of(zip_link(), b"/etc/passwd"),
+    zip_cut=cut,
+    zip_content_flipped=lambda path: flip(path, path.read_bytes().index(b"\xff\xd9PK") - 20),
+    zip_empty=lambda path: zipfile.ZipFile(path, "w").close(),
+    zip_with_a_password=lock_zip,
+)
 
 
 # ------------------------------------------------------------------------------- IDX
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 damage(
-    "idx",
-    "idx",
+    "idx_plain",
     IMAGES,
-    {
-        "cut": edit(lambda content: content[:-1]),
-        "longer": edit(lambda content: content + b"\0"),
-        "empty": b"",
-        "cut_in_the_header": edit(lambda content: content[:9]),
-        "of_another_type": edit(lambda content: content[:2] + b"\x0d" + content[3:]),
-        "with_a_flipped_length": edit(lambda content: content[:4] + b"\x7f" + content[5:]),
-        "labels_in_the_place_of_images": lambda path: shutil.copy(
-            path.parent / "train-labels-idx1-ubyte", path
-        ),
-        "of_smaller_images": b"\0\0\x08\x03" + struct.pack(">3I", 40, 27, 27) + bytes(40 * 27 * 27),
-    },
-    zipped=False,
+    idx_cut=edit(lambda content: content[:-1]),
+    idx_longer=edit(lambda content: content + b"\0"),
+    idx_empty=b"",
+    idx_cut_in_the_header=edit(lambda content: content[:9]),
+    idx_of_another_type=edit(lambda content: content[:2] + b"\x0d" + content[3:]),
+    idx_with_a_flipped_length=edit(lambda content: content[:4] + b"\x7f" + content[5:]),
+    idx_labels_in_the_place_of_images=lambda path: shutil.copy(path.parent / "train-labels-idx1-ubyte", path),
+    idx_of_smaller_images=b"\0\0\x08\x03" + struct.pack(">3I", 40, 27, 27) + bytes(40 * 27 * 27),
 )
 damage(
-    "idx",
-    "idx",
+    "idx_plain",
     LABELS,
-    {
-        "is_text": b"0 1 2 3",
-        "label_too_large": edit(lambda content: content[:-1] + b"\x0a"),
-        "fewer_labels_than_images": edit(lambda content: content[:7] + b"\x13" + content[8:-1]),
-        "missing": Path.unlink,
-    },
-    zipped=False,
+    idx_is_text=b"0 1 2 3",
+    idx_label_too_large=edit(lambda content: content[:-1] + b"\x0a"),
+    idx_fewer_labels_than_images=edit(lambda content: content[:7] + b"\x13" + content[8:-1]),
+    idx_missing=Path.unlink,
 )
 damage(
-    "idx_gzip",
     "idx",
     f"{IMAGES}.gz",
-    {
-        "cut": lambda path: cut(path, 0.5),
-        "flipped": lambda path: flip(path, path.stat().st_size // 2, 4),
-        "checksum_flipped": lambda path: flip(path, -6, 1),
-    },
+    idx_gzip_cut=lambda path: cut(path, 0.5),
+    idx_gzip_flipped=lambda path: flip(path, path.stat().st_size // 2, 4),
+    idx_gzip_checksum_flipped=lambda path: flip(path, -6, 1),
 )
 
 
 # ------------------------------------------------------------------------------- folders of images
 
-damage("tiny_image", "tiny", "train/n90000000/images/n90000000_1.JPEG", {"empty": b""})
+damage("tiny", "train/n90000000/images/n90000000_1.JPEG", tiny_image_empty=b"")
 damage(
-    "tiny_image",
     "tiny",
     "val/images/val_3.JPEG",
-    {"cut": lambda path: cut(path, 0.5), "is_text": b"hello", "missing": Path.unlink},
+    tiny_image_cut=lambda path: cut(path, 0.5),
+    tiny_image_is_text=b"hello",
+    tiny_image_missing=Path.unlink,
 )
-damage("tiny_without", "tiny", "train/n89999999", {"a_class": shutil.rmtree})
+damage("tiny", "train/n89999999", tiny_without_a_class=shutil.rmtree)
 damage(
-    "tiny_class_list",
     "tiny",
     "wnids.txt",
-    {"empty": b"\n", "doubled": b"n90000000\nn90000000\n", "leads_out": b"../../secret\n"},
+    tiny_class_list_empty=b"\n",
+    tiny_class_list_doubled=b"n90000000\nn90000000\n",
+    tiny_class_list_leads_out=b"../../secret\n",
 )
 damage(
-    "tiny_annotations",
     "tiny",
     "val/val_annotations.txt",
-    {
-        "missing": Path.unlink,
-        "of_an_unknown_class": b"val_0.JPEG\tn00000001\t0\t0\t1\t1\n",
-        "lead_out": b"../../../x.JPEG\tn90000000\t0\n",
-    },
+    tiny_annotations_missing=Path.unlink,
+    tiny_annotations_of_an_unknown_class=b"val_0.JPEG\tn00000001\t0\t0\t1\t1\n",
+    tiny_annotations_lead_out=b"../../../x.JPEG\tn90000000\t0\n",
 )
 damage(
-    "cub_image",
     "cub",
     "images/001.Bird_0/001.Bird_0_1.jpg",
-    {"flipped_to_nonsense": edit(lambda content: bytes(byte ^ 0xFF for byte in content))},
+    cub_image_flipped_to_nonsense=edit(lambda content: bytes(byte ^ 0xFF for byte in content)),
 )
 damage(
-    "cub",
     "cub",
     "train_test_split.txt",
-    {
-        "list_missing": Path.unlink,
-        "list_cut": lambda path: cut(path, 0.5),
-        "split_neither_train_nor_test": replace("1 0\n", "1 2\n"),
-    },
+    cub_list_missing=Path.unlink,
+    cub_list_cut=lambda path: cut(path, 0.5),
+    cub_split_neither_train_nor_test=replace("1 0\n", "1 2\n"),
 )
 damage(
-    "cub_list",
     "cub",
     "images.txt",
-    {
-        "is_binary": b"\xff\xfe\x00\x81",
-        "leads_out": replace("1 001.Bird_0/", "1 ../../"),
-        "names_an_image_twice": edit(lambda content: content * 2),
-    },
+    cub_list_is_binary=b"\xff\xfe\x00\x81",
+    cub_list_leads_out=replace("1 001.Bird_0/", "1 ../../"),
+    cub_list_names_an_image_twice=edit(lambda content: content * 2),
 )
-damage("cub_unknown", "cub", "image_class_labels.txt", {"class": replace("1 1\n", "1 77\n")})
+damage("cub", "image_class_labels.txt", cub_unknown_class=replace("1 1\n", "1 77\n"))
 damage(
-    "imagenet_class",
     "imagenet",
     "n01443532",
-    {"without_images": lambda path: [file.unlink() for file in path.iterdir()]},
+    imagenet_class_without_images=lambda path: [file.unlink() for file in path.iterdir()],
 )
-damage("imagenet_image", "imagenet", "n01443532/art_3.jpg", {"cut": lambda path: cut(path, 0.4)})
+damage("imagenet", "n01443532/art_3.jpg", imagenet_image_cut=lambda path: cut(path, 0.4))
 HEADER = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)  # of a picture of 3.6 gigapixels
+BOMB = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + HEADER + struct.pack(">I", zlib.crc32(HEADER))
 damage(
-    "folder_with",
     "folder",
     "class1/2.png",
-    {
-        "a_png_flipped": lambda path: flip(path, path.stat().st_size // 2),
-        "a_link_to_nothing": lambda path: (path.unlink(), path.symlink_to(path.parent / "nothing.png")),
-        "an_image_bomb": (
-            b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + HEADER + struct.pack(">I", zlib.crc32(HEADER))
-        ),
-    },
+    folder_with_a_png_flipped=lambda path: flip(path, path.stat().st_size // 2),
+    folder_with_a_link_to_nothing=lambda path: (path.unlink(), path.symlink_to(path.parent / "nothing.png")),
+    folder_with_an_image_bomb=BOMB,
 )
 damage(
-    "folder_with",
     "folder",
     "class1",
-    {"a_class_of_one_image": lambda path: [file.unlink() for file in list(path.iterdir())[1:]]},
+    folder_with_a_class_of_one_image=lambda path: [file.unlink() for file in list(path.iterdir())[1:]],
 )
 
 
-@case
-def imagenet_without_classes(imitate):
-    (imitate.root / "imagenet-a").mkdir()
-    return "imagenet-a", "imagenet-a"
+def place(stream: str, file: str) -> Callable[[Imitations], tuple[str, Path]]:
+    """Nothing is written yet; ROOT in the name of the stream is the folder of the imitations."""
+    return lambda imitate: (stream.replace("ROOT", str(imitate.root)), imitate.root / file)
 
 
-@case
-def folder_missing(imitate):
-    return f"folder:{imitate.root / 'nowhere'}", "nowhere"
+def train_and_test(path: Path) -> None:
+    for number, part in enumerate(("train", "test")):
+        Imitations(path.parents[2]).folder(f"mine/{part}", classes=3 + number)
 
 
-@case
-def folder_is_a_file(imitate):
-    (imitate.root / "file").write_text("")
-    return f"folder:{imitate.root / 'file'}", "file"
-
-
-@case
-def folder_with_one_class(imitate):
-    return f"folder:{imitate.folder(classes=1)}", "mine"
-
-
-@case
-def folder_with_an_unknown_test_class(imitate):
-    imitate.folder("mine/train")
-    imitate.folder("mine/test", classes=4)
-    return f"folder:{imitate.root / 'mine'}", "class3"
+add(place("imagenet-a", "imagenet-a"), imagenet_without_classes=Path.mkdir)
+add(place("folder:ROOT/nowhere", "nowhere"), folder_missing=lambda path: None, folder_is_a_file=b"")
+add(
+    place("folder:ROOT/mine", "mine"),
+    folder_with_one_class=lambda path: Imitations(path.parent).folder(classes=1),
+)
+add(place("folder:ROOT/mine", "mine/test/class3"), folder_with_an_unknown_test_class=train_and_test)
 
 
 # ------------------------------------------------------------------------------- npz
 
 
-@case
-def npz_missing(imitate):
-    return f"npz:{imitate.root / 'nothing.npz'}", "nothing.npz"
+def npz(imitate: Imitations) -> tuple[str, Path]:
+    path = imitate.npz()
+    return f"npz:{path}", path
 
 
-def npz(name: str, change: Change | dict[str, object]) -> None:
-    """Add a case with other arrays, or with a change to a good file."""
-
-    def make(imitate):
-        path = imitate.npz(**change) if isinstance(change, dict) else imitate.npz()
-        if isinstance(change, bytes):
-            path.write_bytes(change)
-        elif callable(change):
-            change(path)
-        return f"npz:{path}", path.name
-
-    CASES[f"npz_{name}"] = make
+def arrays(**changed: object) -> Change:
+    return lambda path: Imitations(path.parent).npz(**changed)
 
 
 def single(path: Path) -> None:
@@ -509,31 +439,32 @@ def single(path: Path) -> None:
 
 
 NO_ARRAYS = dict.fromkeys(("x_train", "y_train", "x_test", "y_test"))
-for name, change in {
-    "empty": b"",
-    "is_text": b"x, y",
-    "cut": cut,
-    "flipped": lambda path: flip(path, 400),
-    "is_a_single_array": single,
-    "is_a_pickle": pickle.dumps(CALL),
-    "with_hostile_objects": {"x_train": np.array([CALL] * 12, dtype=object)},
-    "without_labels": {"y_train": None},
-    "with_other_names": {**NO_ARRAYS, "a": np.zeros(3)},
-    "with_flat_images": {"x_train": np.zeros((12, 64), np.uint8)},
-    "with_seven_channels": {"x_train": np.zeros((12, 7, 8, 9), np.uint8)},
-    "with_floats_up_to_255": {"x_train": np.full((12, 8, 8), 255.0)},
-    "with_nan": {"x_train": np.full((12, 8, 8), np.nan)},
-    "with_complex_numbers": {"x_train": np.zeros((12, 8, 8), np.complex64)},
-    "with_negative_pixels": {"x_train": np.full((12, 8, 8), -3)},
-    "with_too_few_labels": {"y_train": np.arange(11) % 4},
-    "with_float_labels": {"y_train": np.linspace(0, 3, 12)},
-    "with_one_class": {"y_train": np.zeros(12, int), "y_test": np.zeros(8, int)},
-    "with_an_unknown_test_class": {"y_test": np.full(8, 9)},
-    "with_test_images_of_another_size": {"x_test": np.zeros((8, 9, 9), np.uint8)},
-    "with_too_few_names": {"class_names": np.array(["a", "b"])},
-    "without_images": {"x_train": np.zeros((0, 8, 8), np.uint8), "y_train": np.zeros(0, int)},
-}.items():
-    npz(name, change)
+add(
+    npz,
+    npz_missing=Path.unlink,
+    npz_empty=b"",
+    npz_is_text=b"x, y",
+    npz_cut=cut,
+    npz_flipped=lambda path: flip(path, 400),
+    npz_is_a_single_array=single,
+    npz_is_a_pickle=pickle.dumps(CALL),
+    npz_with_hostile_objects=arrays(x_train=np.array([CALL] * 12, dtype=object)),
+    npz_without_labels=arrays(y_train=None),
+    npz_with_other_names=arrays(**NO_ARRAYS, a=np.zeros(3)),
+    npz_with_flat_images=arrays(x_train=np.zeros((12, 64), np.uint8)),
+    npz_with_seven_channels=arrays(x_train=np.zeros((12, 7, 8, 9), np.uint8)),
+    npz_with_floats_up_to_255=arrays(x_train=np.full((12, 8, 8), 255.0)),
+    npz_with_nan=arrays(x_train=np.full((12, 8, 8), np.nan)),
+    npz_with_complex_numbers=arrays(x_train=np.zeros((12, 8, 8), np.complex64)),
+    npz_with_negative_pixels=arrays(x_train=np.full((12, 8, 8), -3)),
+    npz_with_too_few_labels=arrays(y_train=np.arange(11) % 4),
+    npz_with_float_labels=arrays(y_train=np.linspace(0, 3, 12)),
+    npz_with_one_class=arrays(y_train=np.zeros(12, int), y_test=np.zeros(8, int)),
+    npz_with_an_unknown_test_class=arrays(y_test=np.full(8, 9)),
+    npz_with_test_images_of_another_size=arrays(x_test=np.zeros((8, 9, 9), np.uint8)),
+    npz_with_too_few_names=arrays(class_names=np.array(["a", "b"])),
+    npz_without_images=arrays(x_train=np.zeros((0, 8, 8), np.uint8), y_train=np.zeros(0, int)),
+)
 
 
 # ------------------------------------------------------------------------------- all of them
@@ -672,7 +603,7 @@ def test_archives_with_any_byte_changed_never_escape(imitate, tmp_path):
 
 
 def test_an_archive_is_unpacked_once_and_anew_when_it_changed(imitate, tmp_path):
-    archive = imitate.tar(imitate.cifar10_binary(), TAR)
+    archive = imitate.tar(imitate.cifar10_binary(), "cifar-10-binary.tar.gz")
     into = tmp_path / "unpacked"
     first = extract(archive, into)
     (first / "mark").write_text("")
