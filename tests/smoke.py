@@ -15,6 +15,7 @@ HERE = ("folder:", "features:", "npz:", "parquet:", "synthetic")  # streams that
 # Commands that are parsed and not executed, and why.
 NOT_EXECUTED: tuple[tuple[str, Callable[[list[str]], bool]], ...] = (
     ("needs a Ray cluster; tests/sweep/test_ray.py starts one", lambda words: "ray" in words),
+    ("tests/learning/test_distributed.py runs it", lambda words: "--devices" in words),
     ("downloads", lambda words: words[:2] == ["data", "get"]),
     ("tests/report/test_demo.py runs it", lambda words: words[0] == "demo"),
     ("tests/test_examples.py runs the checks", lambda words: words[0] == "check"),
@@ -95,8 +96,9 @@ def at_smoke_scale(words: list[str]) -> list[str] | None:
     """Return the same command at smoke scale; None if it is not executed."""
     if any(applies(words) for _, applies in NOT_EXECUTED):
         return None
+    words = [re.sub(r"^(train\.(first_)?epochs)=\d+$", r"\1=2", word) for word in words]
     change = _CHANGES.get(words[0])
-    return change(list(words)) if change else words
+    return change(words) if change else words
 
 
 def _data(words: list[str]) -> list[str]:
@@ -122,10 +124,6 @@ def _training(words: list[str]) -> list[str]:
     if not {"--encoder", "model.encoder=small"} & set(words) and not (stream and "features:" in stream[0]):
         words += ["--set", "model.encoder=small"]
     return [*option(words, "--buffer", "6"), "--quiet"]
-
-
-def _run(words: list[str]) -> list[str]:
-    return _training(option(words, "--device", "cpu") if "--devices" in words else words)
 
 
 def _features(words: list[str]) -> list[str]:
@@ -166,6 +164,8 @@ def _reproduce(words: list[str]) -> list[str]:
             words = option(words, "--only", values(words, "--only")[0])  # one of the rows that are named
         if plugins := values(words, "--plugins"):
             words = option(words, "--plugins", plugins[-1])
+        if not any(word.startswith("model.encoder=") for word in words):
+            words += ["--set", "model.encoder=small"]
         return [*words, "--quiet"]
     if words[1] not in grid_names():
         return words
@@ -186,7 +186,7 @@ _CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
     "features": _features,
     "learn": _learn,
     "reproduce": _reproduce,
-    "run": _run,
+    "run": _training,
     "sweep": _sweep,
     "tune": _tune,
 }

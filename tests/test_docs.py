@@ -70,10 +70,10 @@ def test_commands_exist(page):
             app.parse_args(words)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with what the pages speak of; all pages share `runs`, so that a command is computed once."""
-    folder = tmp_path_factory.mktemp("docs")
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with what the pages speak of."""
+    monkeypatch.chdir(folder := tmp_path)
     draw = np.random.default_rng(0)
     classes = {
         "spring": ("tulip", "daisy"),
@@ -96,10 +96,10 @@ def place(tmp_path_factory):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 @pytest.mark.filterwarnings("ignore")
-def test_commands_run(page, place, monkeypatch, capsys):
-    monkeypatch.chdir(place)
-    _prepare_classifiers(page, place)
-    for words, target in redirected_commands(page):
+def test_commands_run(page, place, capsys):
+    """Reports are written last, of what the other commands of the page have computed."""
+    _prepare_classifiers(page)
+    for words, target in sorted(redirected_commands(page), key=lambda command: command[0][0] == "report"):
         # The grid `forms` is deleted; its stored results stay on the page, with the command that made them.
         short = None if words[:2] == ["reproduce", "forms"] else at_smoke_scale(words)
         if short is not None:
@@ -111,12 +111,10 @@ def test_commands_run(page, place, monkeypatch, capsys):
                 (place / target).write_text(printed.out)
 
 
-def _prepare_classifiers(page, place):
-    """Delete the classifiers that the page creates; make those that it only uses."""
+def _prepare_classifiers(page):
+    """Make the classifiers that the page uses and does not create."""
     created = {words[1] for words in commands(page) if words[0] == "learn"}
     used = {words[1] for words in commands(page) if words[0] in ("predict", "info", "export")}
-    for name in created | used:
-        shutil.rmtree(place / name, ignore_errors=True)
     for name in used - created:
         with pytest.raises(SystemExit):
             main(at_smoke_scale(["learn", name, "spring", "--method", "ncm", "--plugin", "none"]))
