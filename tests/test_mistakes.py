@@ -21,14 +21,8 @@ from gplasc.streams import open_stream
 STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2"
 TINY = ["--stream", STREAM, "--scale", "smoke", "--buffer", "4", "--quiet", "--json", "--device", "cpu"]
 RUN = ["run", *TINY, "--set", "model.encoder=small", "--set", "train.epochs=1", "--out", "out"]
-API = {
-    "scale": "smoke",
-    "buffer": 4,
-    "quiet": True,
-    "device": "cpu",
-    "train.epochs": 1,
-    "model.encoder": "small",
-}
+API = {"scale": "smoke", "buffer": 4, "quiet": True, "device": "cpu", "train.epochs": 1}
+API |= {"model.encoder": "small"}
 
 OWN = """
 from gplasc.methods.supcon import ContrastiveMethod, ContrastiveSettings
@@ -62,51 +56,36 @@ def file(name: str, content: str | bytes) -> str:
 def own(
     setting: str = "strength: float = 1.0", result: str = "{'ce': parts['batch'].out.features.sum()}"
 ) -> str:
-    return file("mine.py", OWN.format(setting=setting, result=result))
+    return OWN.format(setting=setting, result=result)
 
 
-def old(base: str, arguments: str) -> str:
-    return file("mine.py", f"import gplasc\nclass Mine(gplasc.{base}):\n    def loss({arguments}): pass")
+def mine(base: str, body: str = "pass") -> str:
+    return f"import gplasc\nclass Mine(gplasc.{base}):\n    {body}"
 
 
-OLD_PARTS = """
-import gplasc
-class Mine(gplasc.Plugin):
-    def parts(self, batch, own, ctx):
-        return []
-"""
-
-
-def npz(change: str = "") -> str:
-    """An npz file with a fault."""
-    x, y = np.zeros((8, 8, 8), np.uint8), np.arange(8) % 4
-    np.savez("mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    path = Path("mine.npz")
-    content = bytearray(path.read_bytes())
-    if change == "text":
-        path.write_text("these are not the arrays you are looking for\n")
-    elif change == "header":
-        start = content.index(b"\x93NUMPY")
-        content[start + 10 : start + 40] = b"(" * 30
-        path.write_bytes(content)
-    elif change in ("encrypted", "compression"):
-        offset, value = {"encrypted": (6, 1), "compression": (8, 97)}[change]
-        with zipfile.ZipFile(path) as archive:
-            starts = [(info.header_offset, offset) for info in archive.infolist()]
-        directory = content.index(b"PK\x01\x02")
-        while content[directory : directory + 4] == b"PK\x01\x02":
-            starts.append((directory, offset + 2))
-            lengths = struct.unpack_from("<3H", content, directory + 28)
-            directory += 46 + sum(lengths)
-        for start, place in starts:
-            struct.pack_into("<H", content, start + place, value)
-        path.write_bytes(content)
-    return "npz:mine.npz"
-
-
-def record(content: str) -> str:
-    file("out/run/record.json", content)
-    return "out"
+FILES = {
+    "deep.toml": "a = " + "[" * 20_000,
+    "method.toml": "method = 3",
+    "nested.toml": "[train.lr.x]\ny=1",
+    "plugins.toml": 'plugins = "gplas"',
+    "scale.toml": 'scale = "fast"',
+    "section.toml": "train = 3",
+    "stream.toml": "stream = [3]",
+    "table.toml": "[method]\na=1",
+    "binary.py": b"\xff\xfe\x00",
+    "ends.py": "raise SystemExit(0)",
+    "imports.py": "import nothing_at_all",
+    "lossless.py": mine("Method"),
+    "old_method.py": mine("Method", "def loss(self, parts, outs, ctx): pass"),
+    "old_parts.py": mine("Plugin", "def parts(self, batch, own, ctx): return []"),
+    "old_plugin.py": mine("Plugin", "def loss(self, own, outs, mine, my_outs, ctx): pass"),
+    "tensor.py": own(result="parts['batch'].out.features.sum()"),
+    "unset.py": own(setting="strength: float"),
+    "deep/run/record.json": "[" * 100_000,
+    "empty/run/record.json": "{}",
+    "list/run/record.json": "[]",
+    "taken": "",
+}
 
 
 def unreadable(name: str) -> str:
@@ -116,139 +95,95 @@ def unreadable(name: str) -> str:
     return name
 
 
-RESNET = ["--set", "model.encoder=resnet18", "--set", "model.width=4"]
-WORDS = {
-    "a plug-in named twice": (lambda: [*RUN, "--plugin", "gplasc", "--plugin", "gplasc"], "named twice"),
-    "two streams": (lambda: [*RUN, "--stream", "seq-digits"], "--stream specified multiple times"),
-    "a device that is not there": (lambda: [*_without(RUN, "--device"), "--device", "cuda:77"], "'cuda:77'"),
-    "a device that is no device": (lambda: [*_without(RUN, "--device"), "--device", "toaster"], "'toaster'"),
-    "threads": (lambda: [*RUN, "--threads", "-3"], "--threads is -3"),
-    "threads of a search": (
-        lambda: ["tune", *_without(TINY, "--json"), "--threads", "0"],
-        "--threads was given as 0",
-    ),
-    "seconds between checkpoints": (
-        lambda: [*RUN, "--save-every", "nan"],
-        "every nan seconds; give 0 or more",
-    ),
-    "steps between checkpoints": (lambda: [*RUN, "--save-steps", "0"], "every 0 steps; give 1 or more"),
-    "workers": (
-        lambda: ["sweep", *_without(TINY, "--json"), "--workers", "0", "--grid", "train.lr=1"],
-        "--workers",
-    ),
-    "workers of an experiment": (
-        lambda: ["reproduce", "digits", "--workers", "0"],
-        "--workers was given as 0",
-    ),
-    "frozen and not": (
-        lambda: [*RUN, "--frozen", "--set", "encoder_lr=0.5"],
-        "--frozen and --set encoder_lr=0.5",
-    ),
-    "two encoders": (lambda: [*RUN, "--encoder", "resnet18"], "--encoder and --set model.encoder"),
-    "an encoder": (lambda: [*RUN, "--set", "model.encoder=vit"], "there is no encoder 'vit'"),
-    "a page that is a folder": (lambda: ["report", record("{}"), "-o", "."], "no complete run"),
-    "an empty record": (lambda: ["report", record("{}")], "no complete run"),
-    "a record that is a list": (lambda: ["report", record("[]")], "no complete run"),
-    "a record that is deep": (lambda: ["report", record("[" * 100_000)], "no complete run"),
-    "a folder that is not there": (lambda: ["report", "nowhere"], "there is no folder nowhere"),
-    "plugins as text in TOML": (
-        lambda: ["run", "--config", file("a.toml", 'plugins = "gplas"'), "--quiet"],
-        "there is no plug-in 'gplas'",
-    ),
-    "scale in TOML": (lambda: ["run", "--config", file("a.toml", 'scale = "fast"')], "scale is 'fast'"),
-    "a number in TOML": (lambda: ["run", "--config", file("a.toml", "method = 3")], "method is 3"),
-    "a stream in TOML": (lambda: ["run", "--config", file("a.toml", "stream = [3]")], "[3]"),
-    "a section in TOML": (lambda: ["run", "--config", file("a.toml", "train = 3")], "train"),
-    "a nested section in TOML": (
-        lambda: ["run", "--config", file("a.toml", "[train.lr.x]\ny=1")],
-        "train.lr",
-    ),
-    "a table as a name in TOML": (lambda: ["run", "--config", file("a.toml", "[method]\na=1")], "method"),
-    "deep TOML": (
-        lambda: ["run", "--config", file("a.toml", "a = " + "[" * 20_000)],
-        "cannot be read as TOML",
-    ),
-    "a deep value": (lambda: [*RUN, "--set", "train.lr=" + "[" * 20_000], "train.lr"),
-    "TOML that cannot be read": (lambda: ["run", "--config", unreadable("a.toml")], "cannot be read"),
-    "a folder as TOML": (lambda: ["run", "--config", "."], "cannot be read"),
-    "a batch of one for task and memory": (
-        lambda: [*RUN, "--method", "cclis", "--set", "train.batch=1"],
-        "train.batch is 1",
-    ),
-    "a batch of one that cannot be normalized": (
-        lambda: [*RUN, "--method", "finetune", "--set", "train.batch=5", *RESNET],
-        "train.batch is 5",
-    ),
-    "milestones": (lambda: [*RUN, "--set", "train.schedule=multistep"], "train.milestones is empty"),
-    "a loss that is a tensor": (
-        lambda: [*RUN, "--method", own(result="parts['batch'].out.features.sum()")],
-        "Mine.loss returned a Tensor",
-    ),
-    "a method without a loss": (
-        lambda: [*RUN, "--method", file("mine.py", "import gplasc\nclass Mine(gplasc.Method): pass")],
-        "Mine has no loss; override `loss`",
-    ),
-    "a method with old arguments": (
-        lambda: [*RUN, "--method", old("Method", "self, parts, outs, ctx")],
-        "write `def loss(self, parts, ctx)`",
-    ),
-    "a plug-in with old arguments": (
-        lambda: [*RUN, "--plugin", old("Plugin", "self, own, outs, mine, my_outs, ctx")],
-        "write `def loss(self, method_parts, parts, ctx)`",
-    ),
-    "checking a method with old arguments": (
-        lambda: ["check", old("Method", "self, parts, outs, ctx")],
-        "write `def loss(self, parts, ctx)`",
-    ),
-    "checking a plug-in with old arguments": (
-        lambda: ["check", old("Plugin", "self, own, outs, mine, my_outs, ctx")],
-        "write `def loss(self, method_parts, parts, ctx)`",
-    ),
-    "parts without names": (
-        lambda: [*RUN, "--plugin", file("mine.py", OLD_PARTS)],
-        "Mine.parts returned a list; it must return its parts by name",
-    ),
-    "a setting without a default": (
-        lambda: [*RUN, "--method", own(setting="strength: float")],
-        "the setting mine.strength has no default",
-    ),
-    "checking a method with such a setting": (
-        lambda: ["check", own(setting="strength: float")],
-        "the setting mine.strength has no default",
-    ),
-    "a method that cannot be imported": (
-        lambda: [*RUN, "--method", file("bad.py", "import nothing_at_all")],
-        "bad.py",
-    ),
-    "a method that ends the process": (
-        lambda: [*RUN, "--method", file("bad.py", "raise SystemExit(0)")],
-        "bad.py cannot be imported: SystemExit",
-    ),
-    "a method that is not Python": (lambda: [*RUN, "--method", file("bad.py", b"\xff\xfe\x00")], "bad.py"),
-    "text as npz": (lambda: [*_without(RUN, "--stream"), "--stream", npz("text")], "is not an npz file"),
-    "the header of an npz": (
-        lambda: [*_without(RUN, "--stream"), "--stream", npz("header")],
-        "cannot be read",
-    ),
-    "a locked npz": (lambda: [*_without(RUN, "--stream"), "--stream", npz("encrypted")], "password"),
-    "a compression": (lambda: [*_without(RUN, "--stream"), "--stream", npz("compression")], "cannot be read"),
-    "an unreadable data folder": (
-        lambda: [*_without(RUN, "--stream"), "--stream", f"folder:{unreadable('images')}"],
-        "images",
-    ),
-    "a setting by another name": (
-        lambda: [*RUN, "--set", "train.learning_rate=1"],
-        "did you mean 'train.lr'?",
-    ),
-    "a setting that is none": (lambda: [*RUN, "--set", "config.seed=1"], "there is no setting 'config.seed'"),
-    "a name as a setting": (lambda: [*RUN, "--set", "seed=1"], "--seed"),
-    "a value": (lambda: [*RUN, "--set", "train.lr=fast"], "the setting train.lr was given as 'fast'"),
-    "an infinite learning rate": (lambda: [*RUN, "--set", "train.lr=inf"], "train.lr was given as inf"),
-    "a runs folder that is a file": (lambda: [*RUN[:-1], file("taken", "")], "taken"),
-    "a record that cannot be read": (
-        lambda: ["report", str(Path(unreadable("out/run/record.json")).parents[1])],
-        "no complete run",
-    ),
+def write_npz() -> None:
+    """Write npz files with faults, called as the fault."""
+    x, y = np.zeros((8, 8, 8), np.uint8), np.arange(8) % 4
+    np.savez("whole.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    whole = Path("whole.npz").read_bytes()
+    Path("text.npz").write_text("these are not the arrays you are looking for\n")
+    start = whole.index(b"\x93NUMPY")
+    Path("header.npz").write_bytes(whole[: start + 10] + b"(" * 30 + whole[start + 40 :])
+    for fault, offset, value in (("encrypted", 6, 1), ("compression", 8, 97)):
+        content = bytearray(whole)
+        with zipfile.ZipFile("whole.npz") as archive:
+            places = [info.header_offset + offset for info in archive.infolist()]
+        directory = content.index(b"PK\x01\x02")
+        while content[directory : directory + 4] == b"PK\x01\x02":
+            places.append(directory + offset + 2)
+            directory += 46 + sum(struct.unpack_from("<3H", content, directory + 28))
+        for place in places:
+            struct.pack_into("<H", content, place, value)
+        Path(f"{fault}.npz").write_bytes(content)
+
+
+@pytest.fixture
+def files():
+    for name, content in FILES.items():
+        file(name, content)
+    for name in ("loop.toml", "loop/run/record.json", "images"):
+        unreadable(name)
+    write_npz()
+
+
+DEEP = "[" * 20_000
+# RUN is a run that works, RUN-OPTION the same without that option, TINY its options about stream and size.
+SAID = {
+    "RUN --plugin gplasc --plugin gplasc": "named twice",
+    "RUN --stream seq-digits": "--stream specified multiple times",
+    "RUN-device --device cuda:77": "'cuda:77'",
+    "RUN-device --device toaster": "'toaster'",
+    "RUN --threads -3": "--threads is -3",
+    "tune TINY --threads 0": "--threads was given as 0",
+    "RUN --save-every nan": "every nan seconds; give 0 or more",
+    "RUN --save-steps 0": "every 0 steps; give 1 or more",
+    "sweep TINY --workers 0 --grid train.lr=1": "--workers",
+    "reproduce digits --workers 0": "--workers was given as 0",
+    "RUN --frozen --set encoder_lr=0.5": "--frozen and --set encoder_lr=0.5",
+    "RUN --encoder resnet18": "--encoder and --set model.encoder",
+    "RUN --set model.encoder=vit": "there is no encoder 'vit'",
+    "report empty -o .": "no complete run",
+    "report empty": "no complete run",
+    "report list": "no complete run",
+    "report deep": "no complete run",
+    "report loop": "no complete run",
+    "report nowhere": "there is no folder nowhere",
+    "run --config plugins.toml --quiet": "there is no plug-in 'gplas'",
+    "run --config scale.toml": "scale is 'fast'",
+    "run --config method.toml": "method is 3",
+    "run --config stream.toml": "[3]",
+    "run --config section.toml": "train",
+    "run --config nested.toml": "train.lr",
+    "run --config table.toml": "method",
+    "run --config deep.toml": "cannot be read as TOML",
+    f"RUN --set train.lr={DEEP}": "train.lr",
+    "run --config loop.toml": "cannot be read",
+    "run --config .": "cannot be read",
+    "RUN --method cclis --set train.batch=1": "train.batch is 1",  # one row for task and memory
+    "RUN --method finetune --set train.batch=5 --set model.encoder=resnet18 --set model.width=4": "train.batch is 5",
+    "RUN --set train.schedule=multistep": "train.milestones is empty",
+    "RUN --method tensor.py": "Mine.loss returned a Tensor",
+    "RUN --method lossless.py": "Mine has no loss; override `loss`",
+    "RUN --method old_method.py": "write `def loss(self, parts, ctx)`",
+    "RUN --plugin old_plugin.py": "write `def loss(self, method_parts, parts, ctx)`",
+    "check old_method.py": "write `def loss(self, parts, ctx)`",
+    "check old_plugin.py": "write `def loss(self, method_parts, parts, ctx)`",
+    "RUN --plugin old_parts.py": "Mine.parts returned a list; it must return its parts by name",
+    "RUN --method unset.py": "the setting unset.strength has no default",
+    "check unset.py": "the setting unset.strength has no default",
+    "RUN --method imports.py": "imports.py",
+    "RUN --method ends.py": "ends.py cannot be imported: SystemExit",
+    "RUN --method binary.py": "binary.py",
+    "RUN-stream --stream npz:text.npz": "is not an npz file",
+    "RUN-stream --stream npz:header.npz": "cannot be read",
+    "RUN-stream --stream npz:encrypted.npz": "password",
+    "RUN-stream --stream npz:compression.npz": "cannot be read",
+    "RUN-stream --stream folder:images": "images",
+    "RUN --set train.learning_rate=1": "did you mean 'train.lr'?",
+    "RUN --set config.seed=1": "there is no setting 'config.seed'",
+    "RUN --set seed=1": "--seed",
+    "RUN --set train.lr=fast": "the setting train.lr was given as 'fast'",
+    "RUN --set train.lr=inf": "train.lr was given as inf",
+    "RUN-out --out taken": "taken",
 }
 
 
@@ -257,16 +192,21 @@ def _without(words: list[str], option: str) -> list[str]:
     return words[:place] + words[place + (1 if option == "--json" else 2) :]
 
 
-@pytest.mark.parametrize("name", WORDS)
-def test_one_sentence_and_exit_code_2(name, capsys):
-    words, said = WORDS[name]
-    assert call(words()) == 2
+def expanded(words: str) -> list[str]:
+    short = {f"RUN-{name}": _without(RUN, f"--{name}") for name in ("device", "stream", "out")}
+    short |= {"RUN": RUN, "TINY": _without(TINY, "--json")}
+    return [part for word in words.split() for part in short.get(word, [word])]
+
+
+@pytest.mark.parametrize("words", SAID, ids=lambda words: words[:60])
+def test_one_sentence_and_exit_code_2(words, files, capsys):
+    assert call(expanded(words)) == 2
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err + printed.out
     lines = [line for line in printed.err.splitlines() if not line.startswith("skipped: ")]
     assert len(lines) == 1, printed.err
     assert lines[0].startswith("gplasc: ")
-    assert said in lines[0]
+    assert SAID[words] in lines[0]
     assert len(lines[0]) < 600, "a sentence, not a page"
 
 
@@ -318,39 +258,33 @@ def test_a_device_that_is_not_there_is_not_among_those_named(capsys):
         assert "cuda" not in named
 
 
-def result():
-    return gplasc.run(STREAM, "finetune", out="out", **API)
+def run(method: object = "er", plugins: object = (), **more: object):
+    return gplasc.run(STREAM, method, plugins, **{"out": "out"} | API | more)
 
 
 CALLS = {
-    "scale": (
-        lambda: gplasc.run(STREAM, "er", out="out", **API | {"scale": "tiny"}),
-        "scale is 'tiny'; allowed",
+    "scale": (lambda: run(scale="tiny"), "scale is 'tiny'; allowed"),
+    "plugins": (lambda: run(plugins=None), "plugins is None; give a list"),
+    "a plug-in": (lambda: run(plugins=[3]), "the plug-in 3 is not a name"),
+    "method": (lambda: run(None), "method is None; give a name"),
+    "buffer": (lambda: run(buffer=-1), "buffer was given as -1"),
+    "seed": (lambda: run(seed="x"), "seed was given as 'x'"),
+    "out": (lambda: run(out=None), "out is None; give the path"),
+    "device": (lambda: run(device=[]), "this machine has: cpu"),
+    "encoder": (lambda: run(encoder="x"), "there is no encoder 'x'"),
+    "callbacks": (lambda: run(callbacks=[3]), "give a list of gplasc.Callback"),
+    "a setting": (lambda: run(marginn=1), "there is no setting 'marginn'"),
+    "metric": (
+        lambda: run("finetune").metric("accuracy"),
+        "there is no metric 'accuracy'; allowed: final_accuracy",
     ),
-    "plugins": (lambda: gplasc.run(STREAM, "er", None, out="out", **API), "plugins is None; give a list"),
-    "a plug-in": (lambda: gplasc.run(STREAM, "er", [3], out="out", **API), "the plug-in 3 is not a name"),
-    "method": (lambda: gplasc.run(STREAM, None, out="out", **API), "method is None; give a name"),
-    "buffer": (lambda: gplasc.run(STREAM, "er", out="out", **API | {"buffer": -1}), "buffer was given as -1"),
-    "seed": (lambda: gplasc.run(STREAM, "er", seed="x", out="out", **API), "seed was given as 'x'"),
-    "out": (lambda: gplasc.run(STREAM, "er", out=None, **API), "out is None; give the path"),
-    "device": (lambda: gplasc.run(STREAM, "er", out="out", **API | {"device": []}), "this machine has: cpu"),
-    "encoder": (lambda: gplasc.run(STREAM, "er", out="out", encoder="x", **API), "there is no encoder 'x'"),
-    "callbacks": (
-        lambda: gplasc.run(STREAM, "er", out="out", callbacks=[3], **API),
-        "give a list of gplasc.Callback",
+    "scenario": (
+        lambda: run("finetune").metric(scenario="x"),
+        "there is no scenario 'x'; allowed: class_il",
     ),
-    "a setting": (
-        lambda: gplasc.run(STREAM, "er", out="out", marginn=1, **API),
-        "there is no setting 'marginn'",
-    ),
-    "metric": (lambda: result().metric("accuracy"), "there is no metric 'accuracy'; allowed: final_accuracy"),
-    "scenario": (lambda: result().metric(scenario="x"), "there is no scenario 'x'; allowed: class_il"),
     "a path": (lambda: open_stream(Path("nowhere")), "nowhere does not exist; write folder:PATH"),
     "no stream": (lambda: open_stream(None), "NoneType was given; write for example"),
-    "classes": (
-        lambda: open_stream("seq-digits", classes_per_task="x"),
-        "classes_per_task is 'x'; it must be",
-    ),
+    "classes": (lambda: open_stream("seq-digits", classes_per_task="x"), "classes_per_task is 'x'; it must"),
 }
 
 
@@ -368,22 +302,11 @@ def criterion(**more):
 
 
 FEATURES, LABELS = torch.nn.functional.normalize(torch.randn(4, 8)), torch.tensor([0, 0, 1, 1])
+NO_TENSOR, NUMPY = "must be a torch.Tensor, got list", "got numpy.ndarray: convert it"
 CRITERION = {
-    "lists": (
-        lambda: criterion()(FEATURES.tolist(), LABELS, 0),
-        TypeError,
-        "must be a torch.Tensor, got list",
-    ),
-    "labels": (
-        lambda: criterion()(FEATURES, LABELS.tolist(), 0),
-        TypeError,
-        "must be a torch.Tensor, got list",
-    ),
-    "numpy": (
-        lambda: criterion()(FEATURES.numpy(), LABELS.numpy(), 0),
-        TypeError,
-        "got numpy.ndarray: convert it",
-    ),
+    "lists": (lambda: criterion()(FEATURES.tolist(), LABELS, 0), TypeError, NO_TENSOR),
+    "labels": (lambda: criterion()(FEATURES, LABELS.tolist(), 0), TypeError, NO_TENSOR),
+    "numpy": (lambda: criterion()(FEATURES.numpy(), LABELS.numpy(), 0), TypeError, NUMPY),
     "NaN": (lambda: criterion()(FEATURES * float("nan"), LABELS, 0), ValueError, "features must be finite"),
     "tasks": (lambda: gplasc.GPLASC("a", 8), TypeError, "num_tasks must be an integer, got 'a'"),
     "margin": (lambda: criterion(margin="x"), TypeError, "margin must be a number, got 'x'"),
@@ -401,7 +324,7 @@ def test_the_criterion_raises_what_torch_would_and_says_what_to_do(name):
 
 
 def test_names_with_markup_are_printed_as_they_are(capsys, monkeypatch):
-    method = file("a[b].py", Path(own()).read_text())
+    method = file("a[b].py", own())
     words = [*_without(_without(RUN, "--json"), "--out"), "--out", "x[/b]", "--method", method]
     assert call(words) == 0
     assert "x[/b]" in capsys.readouterr().out.replace("\n", "")
@@ -439,7 +362,7 @@ def test_a_folder_with_train_alone_is_split(capsys):
 
 
 def test_records_that_are_none_are_skipped_by_the_report(capsys):
-    result()
+    run("finetune")
     for name, content in {"a": "{}", "b": "[]", "c": "", "d": '{"format": 2}'}.items():
         file(f"out/{name}/record.json", content)
     assert call(["report", "out", "-o", "page.html"]) == 0
@@ -449,11 +372,11 @@ def test_records_that_are_none_are_skipped_by_the_report(capsys):
 
 def test_a_complete_record_that_cannot_be_read_is_not_to_be_deleted():
     """What cannot be read for lack of permission may be whole."""
-    folder = result().folder
+    folder = run("finetune").folder
     (folder / "record.json").unlink()
     unreadable(str(folder / "record.json"))
     with pytest.raises(UserError, match="check its permissions"):
-        result()
+        run("finetune")
 
 
 def test_the_last_resort_is_one_sentence_with_the_place_of_the_trace(capsys, monkeypatch):

@@ -82,25 +82,12 @@ def _number(content: bytes, random: Random) -> bytes:
 
 
 _HEADS = (
-    b"PK\x03\x04",
-    b"PK\x05\x06" + bytes(18),
-    b"\x1f\x8b\x08\x00" + bytes(6),
-    b"\x93NUMPY\x01\x00v\x00",
-    b"\x80\x04\x95",
-    b"\x89PNG\r\n\x1a\n",
-    b"\xff\xd8\xff\xe0\x00\x10JFIF",
-    b"GIF89a\xff\xff\xff\xff",
-    b"%!PS-Adobe-3.0 EPSF-3.0\n",
-    b"RIFF\xff\xff\xff\x7fWEBPVP8 ",
-    b"BZh9",
-    b"\xfd7zXZ\x00",
-    b"<?xml version='1.0'?>",
-    b"\x7fELF",
-    b"#!/bin/sh\n",
-    b"version https://git-lfs.github.com/spec/v1\n",
-    b"\xef\xbb\xbf",
-    b"\xff\xfe",
-)
+    b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\x1f\x8b\x08\x00" + bytes(6), b"\x93NUMPY\x01\x00v\x00",
+    b"\x80\x04\x95", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0\x00\x10JFIF", b"GIF89a\xff\xff\xff\xff",
+    b"%!PS-Adobe-3.0 EPSF-3.0\n", b"RIFF\xff\xff\xff\x7fWEBPVP8 ", b"BZh9", b"\xfd7zXZ\x00",
+    b"<?xml version='1.0'?>", b"\x7fELF", b"#!/bin/sh\n", b"version https://git-lfs.github.com/spec/v1\n",
+    b"\xef\xbb\xbf", b"\xff\xfe",
+)  # fmt: skip
 
 
 def _swap_head(content: bytes, random: Random) -> bytes:
@@ -109,24 +96,9 @@ def _swap_head(content: bytes, random: Random) -> bytes:
 
 
 _KINDS: tuple[Callable[[bytes, Random], bytes], ...] = (
-    _cut,
-    _cut,
-    _cut_front,
-    _empty,
-    _flip,
-    _flip,
-    _flip,
-    _flip_early,
-    _flip_late,
-    _overwrite,
-    _insert,
-    _remove,
-    _repeat,
-    _append,
-    _number,
-    _number,
-    _swap_head,
-)
+    _cut, _cut, _cut_front, _empty, _flip, _flip, _flip, _flip_early, _flip_late, _overwrite, _insert, _remove,
+    _repeat, _append, _number, _number, _swap_head,
+)  # fmt: skip
 
 
 def damage_bytes(content: bytes, random: Random) -> tuple[str, bytes]:
@@ -148,32 +120,15 @@ def damage_one(folder: Path, random: Random, patterns: Sequence[str] = ("*",)) -
     return damage_file(random.choice(found), random)
 
 
+def damaged(folder: str, *patterns: str) -> Callable[[Path, Random, Path], str]:
+    """Return a function that damages one of the files below a folder of a case."""
+    return lambda place, random, outside: damage_one(place / folder, random, patterns or ("*",))
+
+
 VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    3,
-    10**30,
-    1e308,
-    float("nan"),
-    float("inf"),
-    "",
-    "x",
-    "[/b]",
-    "<script>",
-    "\x1b[31m",
-    "\udce9",
-    "../..",
-    "a" * 100_000,
-    [],
-    [[]],
-    [None],
-    ["x", 1],
-    {},
-    {"": None},
-    {"x": {"y": []}},
-)
+    None, True, 0, -1, 3, 10**30, 1e308, float("nan"), float("inf"), "", "x", "[/b]", "<script>", "\x1b[31m",
+    "\udce9", "../..", "a" * 100_000, [], [[]], [None], ["x", 1], {}, {"": None}, {"x": {"y": []}},
+)  # fmt: skip
 
 
 def change_value(tree: Any, random: Random) -> str:

@@ -21,15 +21,9 @@ from tests.fuzz.hostile import RAN
 from gplasc.errors import UserError
 
 OUTCOMES = (
-    "clear",
-    "accepted and equal",
-    "accepted and different",
-    "traceback",
-    "hang",
-    "over memory",
-    "file outside",
+    "clear", "accepted and equal", "accepted and different", "traceback", "hang", "over memory", "file outside",
     "code run",
-)
+)  # fmt: skip
 """The first two are always right, the third where a format has no checksum, the others never."""
 
 _BATCH = 40
@@ -184,7 +178,7 @@ def _one(name: str, number: int, root: Path, seed: int, expected: str) -> Outcom
     shutil.copytree(root / "intact" / name.replace(" ", "-"), place, symlinks=True)
     _enter(place)
     done = FORMATS[name].spoil(place, Random(f"{seed}/{name}/{number}"), outside)
-    before = sorted(path for folder in (root, root / "cases", outside) for path in folder.iterdir())
+    before = _files(root)
     with open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123
         file.write("5")  # start a new measurement of the peak
     start = time.monotonic()
@@ -198,16 +192,20 @@ def _one(name: str, number: int, root: Path, seed: int, expected: str) -> Outcom
     except BaseException:
         what, detail = "traceback", traceback.format_exc()
     seconds = time.monotonic() - start
-    after = sorted(path for folder in (root, root / "cases", outside) for path in folder.iterdir())
+    after = _files(root)
     if (outside / RAN).exists():
         what = "code run"
     elif after != before:
-        what, detail = "file outside", f"{set(after) - set(before)}"
+        what, detail = "file outside", f"{after - before}"
     for path in outside.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     os.chdir(root)
     shutil.rmtree(place, ignore_errors=True)
     return Outcome(name, number, what, done, detail, _peak(), seconds)
+
+
+def _files(root: Path) -> set[Path]:
+    return {path for folder in (root, root / "cases", root / "outside") for path in folder.iterdir()}
 
 
 def _peak() -> int:
@@ -225,10 +223,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
         own = [outcome for outcome in outcomes if name in (outcome.format, "all")]
         counted = Counter(outcome.what for outcome in own)
         numbers = (len(own), *(counted[what] for what in OUTCOMES))
-        lines.append(
-            f"{name:{width}}  "
-            + "  ".join(f"{n:>{len(column)}}" for n, column in zip(numbers, columns, strict=True))
-        )
+        aligned = (f"{n:>{len(column)}}" for n, column in zip(numbers, columns, strict=True))
+        lines.append(f"{name:{width}}  " + "  ".join(aligned))
     without = ", ".join(name for name in names if not FORMATS[name].checksum)
     peak = max(outcome.memory for outcome in outcomes)
     slowest = max(outcomes, key=lambda outcome: outcome.seconds)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from tests.fuzz import arguments
-from tests.fuzz.damage import VALUES, change_json, damage_bytes, damage_file, damage_one
+from tests.fuzz.damage import VALUES, change_json, damage_bytes, damage_file, damage_one, damaged
 from tests.fuzz.hostile import add_to_tar, add_to_zip, pickles, spoil_image
 from tests.fuzz.newer import NEWER
 from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
@@ -38,14 +38,12 @@ SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
 
 def _npz_arrays(place: Path, random: Random, outside: Path) -> str:
     """Write arrays that are whole but unusual."""
-    shape = random.choice(
-        [(12, 8, 8), (12, 3, 8, 8), (12, 8, 8, 3), (12, 0, 8), (0, 8, 8), (12,), (), (12, 2, 8, 8)]
-    )
+    shapes = [(12, 8, 8), (12, 3, 8, 8), (12, 8, 8, 3), (12, 0, 8), (0, 8, 8), (12,), (), (12, 2, 8, 8)]
+    shape = random.choice(shapes)
     kind = random.choice(["u1", "f4", "f8", "i8", "c16", "U3", "S3", "?", "M8[s]", "f2", ">i4", "V4"])
+    content = random.randbytes(int(np.prod(shape)) * np.dtype(kind).itemsize)
     with np.errstate(all="ignore"):
-        x = np.frombuffer(random.randbytes(int(np.prod(shape)) * np.dtype(kind).itemsize), kind).reshape(
-            shape
-        )
+        x = np.frombuffer(content, kind).reshape(shape)
     y: Any = random.choice(
         [
             np.arange(12) % 4,
@@ -147,10 +145,6 @@ def _spoil_run(place: Path, random: Random, outside: Path) -> str:
     return ", ".join(done)
 
 
-def _spoil_log(place: Path, random: Random, outside: Path) -> str:
-    return damage_one(place / "runs", random, ("terms.jsonl",))
-
-
 def _forge(place: Path, random: Random, outside: Path) -> str:
     """Change a checkpoint and give it a right checksum."""
     (folder,) = (place / "runs").iterdir()
@@ -243,14 +237,10 @@ def _call(place: Path) -> str:
     return digest(out)
 
 
-def _damaged(folder: str, *patterns: str) -> Callable[[Path, Random, Path], str]:
-    return lambda place, random, outside: damage_one(place / folder, random, patterns or ("*",))
-
-
 FORMATS: dict[str, Format] = {
     "npz": Format(
         lambda place: Imitations(place).npz(),
-        _damaged(".", "*.npz"),
+        damaged(".", "*.npz"),
         stream("npz:HERE/mine.npz"),
         checksum=True,
     ),
@@ -260,13 +250,13 @@ FORMATS: dict[str, Format] = {
     ),
     "cifar binary": Format(
         lambda place: Imitations(place).cifar10_binary(10),
-        _damaged("cifar-10-batches-bin"),
+        damaged("cifar-10-batches-bin"),
         stream("seq-cifar10"),
         weight=2,
     ),
     "cifar tar.gz": Format(
         _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
-        _damaged(".", "*.tar.gz"),
+        damaged(".", "*.tar.gz"),
         stream("seq-cifar10"),
         checksum=True,
     ),
@@ -277,7 +267,7 @@ FORMATS: dict[str, Format] = {
     ),
     "tiny zip": Format(
         _archive("tiny", "zip", "tiny-imagenet-200.zip"),
-        _damaged(".", "*.zip"),
+        damaged(".", "*.zip"),
         stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
         checksum=True,
     ),
@@ -288,23 +278,23 @@ FORMATS: dict[str, Format] = {
         weight=2,
     ),
     "mnist gz": Format(
-        lambda place: Imitations(place).idx(), _damaged("mnist"), stream("seq-mnist"), checksum=True
+        lambda place: Imitations(place).idx(), damaged("mnist"), stream("seq-mnist"), checksum=True
     ),
     "mnist idx": Format(
-        lambda place: Imitations(place).idx(zipped=False), _damaged("mnist"), stream("seq-mnist")
+        lambda place: Imitations(place).idx(zipped=False), damaged("mnist"), stream("seq-mnist")
     ),
     "cub lists": Format(
         lambda place: Imitations(place).cub(),
-        _damaged("CUB_200_2011", "*.txt"),
+        damaged("CUB_200_2011", "*.txt"),
         stream("cub200", image_size=8, classes_per_task=2),
     ),
     "images": Format(_pictures, _images, stream("folder:HERE/images", image_size=8), weight=8),
     "image cache": Format(_pictures, _cache, stream("folder:HERE/images", image_size=8), weight=2),
     "record": Format(_whole_run, _spoil_record, _report, weight=4),
-    "weights": Format(_whole_run, _damaged("runs", "weights.safetensors"), _restore, checksum=True, weight=3),
+    "weights": Format(_whole_run, damaged("runs", "weights.safetensors"), _restore, checksum=True, weight=3),
     "checkpoint": Format(_cut_run, _spoil_run, _finish, checksum=True, weight=2),
     "forged checkpoint": Format(_cut_run, _forge, _finish, weight=2),
-    "terms log": Format(_cut_run, _spoil_log, _finish, checksum=True, weight=1),
+    "terms log": Format(_cut_run, damaged("runs", "terms.jsonl"), _finish, checksum=True, weight=1),
     "settings": Format(_toml, _spoil_toml, _show),
     "arguments": Format(_words, _spoil_words, _call, weight=6),
     **NEWER,

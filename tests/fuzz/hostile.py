@@ -56,38 +56,16 @@ def pickles(outside: Path) -> list[bytes]:
 
 def tar_member(random: Random, outside: Path) -> tarfile.TarInfo:
     """Return a member that no data set has."""
-    member = tarfile.TarInfo(
-        random.choice(
-            (
-                f"../../outside/{RAN}",
-                f"../outside/{RAN}",
-                str(outside / RAN),
-                "cifar-10-batches-py/../../../outside/ran",
-                "x" * 300,
-                "a/" * 100 + "b",
-                "nul\0byte",
-                "\udce9",
-                "",
-                ".",
-                "..",
-                "cifar-10-batches-py",
-                "C:\\x",
-            )
-        )
-    )
+    name = random.choice((
+        f"../../outside/{RAN}", f"../outside/{RAN}", str(outside / RAN), "cifar-10-batches-py/../../../outside/ran",
+        "x" * 300, "a/" * 100 + "b", "nul\0byte", "\udce9", "", ".", "..", "cifar-10-batches-py", "C:\\x",
+    ))  # fmt: skip
+    member = tarfile.TarInfo(name)
     member.type = random.choice(
-        (
-            tarfile.REGTYPE,
-            tarfile.SYMTYPE,
-            tarfile.LNKTYPE,
-            tarfile.CHRTYPE,
-            tarfile.FIFOTYPE,
-            tarfile.DIRTYPE,
-        )
+        tuple(getattr(tarfile, f"{kind}TYPE") for kind in ("REG", "SYM", "LNK", "CHR", "FIFO", "DIR"))
     )
-    member.linkname = random.choice(
-        (str(outside), "../../outside", "cifar-10-batches-py/data_batch_1", "/etc/passwd")
-    )
+    links = (str(outside), "../../outside", "cifar-10-batches-py/data_batch_1", "/etc/passwd")
+    member.linkname = random.choice(links)
     member.mode = 0o7777
     return member
 
@@ -128,29 +106,19 @@ def add_to_zip(path: Path, random: Random, outside: Path) -> str:
     return f"zip member {name[:40]!r}, {kind}"
 
 
-def _png(width: int, height: int, data: bytes = b"", kind: int = 2) -> bytes:
-    def chunk(name: bytes, content: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-        )
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
-    head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(data))
-        + chunk(b"IEND", b"")
-    )
+
+def _png(width: int, height: int, data: bytes = b"", kind: int = 2, comment: bytes = b"") -> bytes:
+    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
+    body = _chunk(b"IDAT", zlib.compress(data)) + _chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + head + comment + body
 
 
 def _text_png(size: int) -> bytes:
     """Return a PNG whose compressed comment is a bomb."""
-    whole = _png(2, 2, bytes(14))
-    content = b"Comment\0\0" + zlib.compress(bytes(size))
-    chunk = (
-        struct.pack(">I", len(content)) + b"zTXt" + content + struct.pack(">I", zlib.crc32(b"zTXt" + content))
-    )
-    return whole[:33] + chunk + whole[33:]
+    return _png(2, 2, bytes(14), comment=_chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(size))))
 
 
 def images(outside: Path) -> dict[str, Callable[[], bytes]]:

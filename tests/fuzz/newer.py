@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from tests.fuzz.damage import change_json, damage_bytes, damage_file, damage_one
+from tests.fuzz.damage import change_json, damage_bytes, damage_file, damage_one, damaged
 from tests.fuzz.hostile import pickles, spoil_image
 from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
 from tests.streams.conftest import picture
@@ -24,26 +25,10 @@ from gplasc.runs.spec import RunRequest
 from gplasc.study.search import Search
 from gplasc.study.tune import _best
 
-_TINY = [
-    "--scale",
-    "smoke",
-    "--quiet",
-    "--device",
-    "cpu",
-    "--set",
-    "train.epochs=1",
-    "--set",
-    "train.batch=4",
-]
-_LEARNER: dict[str, Any] = {
-    "method": "er",
-    "plugins": (),
-    "encoder": "small",
-    "buffer": 4,
-    "scale": "smoke",
-    "image_size": 8,
-    "train.epochs": 1,
-}
+_TINY = ["--scale", "smoke", "--quiet", "--device", "cpu"]
+_TINY += ["--set", "train.epochs=1", "--set", "train.batch=4"]
+_LEARNER: dict[str, Any] = {"method": "er", "plugins": (), "encoder": "small", "buffer": 4, "scale": "smoke"}
+_LEARNER |= {"image_size": 8, "train.epochs": 1}
 
 
 # ---- classifier ----------------------------------------------------------------------------------------------------
@@ -69,15 +54,6 @@ def _predict(place: Path) -> str:
     images = np.arange(3 * 8 * 8 * 3, dtype=np.uint8).reshape(3, 8, 8, 3)
     probabilities = classifier.predict_proba(images).round(5).tolist()
     return digest(probabilities, classifier.classes_.tolist(), about["classes"], about["method"])
-
-
-def _spoil_index(place: Path, random: Random, outside: Path) -> str:
-    path = place / "state" / "state.json"
-    return damage_file(path, random) if random.random() < 0.3 else change_json(path, random)
-
-
-def _spoil_learned(place: Path, random: Random, outside: Path) -> str:
-    return damage_one(place / "state", random, ("learned-*.pt",))
 
 
 def _forge_learned(place: Path, random: Random, outside: Path) -> str:
@@ -122,10 +98,6 @@ def _cut_learning(place: Path) -> None:
         learning.write_state = write
 
 
-def _spoil_pending(place: Path, random: Random, outside: Path) -> str:
-    return damage_one(place / "state" / PENDING, random)
-
-
 def _learn_on(place: Path) -> str:
     code, _, err = command(["learn", str(place / "state"), "c", "--device", "cpu", "--json"])
     sentence(code, err)
@@ -153,22 +125,8 @@ def _parquet(place: Path) -> None:
 
 
 def _features(place: Path) -> None:
-    words = [
-        "features",
-        "--stream",
-        STREAM,
-        "--encoder",
-        "small",
-        "--out",
-        str(place / "features"),
-        "--quiet",
-    ]
-    sentence(*command([*words, "--device", "cpu", "--scale", "smoke", "--views", "1"])[::2])
-
-
-def _spoil_features(place: Path, random: Random, outside: Path) -> str:
-    index = place / "features" / "features.json"
-    return change_json(index, random) if random.random() < 0.4 else damage_one(index.parent, random)
+    words = f"features --stream {STREAM} --encoder small --quiet --device cpu --scale smoke --views 1 --out".split()
+    sentence(*command([*words, str(place / "features")])[::2])
 
 
 def _run(place: Path, *words: str) -> str:
@@ -177,10 +135,6 @@ def _run(place: Path, *words: str) -> str:
     sentence(code, err)
     record = json.loads(out.splitlines()[-1])
     return digest(record["weights_sha256"], record["matrix"])
-
-
-def _learn_features(place: Path) -> str:
-    return _run(place, "--stream", f"features:{place / 'features'}", "--method", "ncm")
 
 
 # ---- a user's files ------------------------------------------------------------------------------------------------
@@ -227,33 +181,42 @@ def _best_settings(place: Path) -> None:
     (place / "best.toml").write_text(_best(search, {"train.lr": 0.1}, 0))
 
 
-def _use_best(place: Path) -> str:
-    return _run(place, "--config", str(place / "best.toml"))
+def _spoil(name: str) -> Callable[[Path, Random, Path], str]:
+    return lambda place, random, outside: damage_file(place / name, random)
 
 
-def _write_encoder(place: Path) -> None:
-    (place / "mine.py").write_text(_ENCODER)
+def _spoil_features(place: Path, random: Random, outside: Path) -> str:
+    index = place / "features" / "features.json"
+    return change_json(index, random) if random.random() < 0.4 else damage_one(index.parent, random)
+
+
+def _spoil_index(place: Path, random: Random, outside: Path) -> str:
+    path = place / "state" / "state.json"
+    return damage_file(path, random) if random.random() < 0.3 else change_json(path, random)
 
 
 NEWER: dict[str, Format] = {
-    "classifier": Format(_classifier, _spoil_learned, _predict, checksum=True, weight=1),
+    "classifier": Format(_classifier, damaged("state", "learned-*.pt"), _predict, checksum=True, weight=1),
     "classifier index": Format(_classifier, _spoil_index, _predict, weight=2),
     "forged classifier": Format(_classifier, _forge_learned, _predict, weight=1),
-    "cut learning": Format(_cut_learning, _spoil_pending, _learn_on, weight=1),
+    "cut learning": Format(_cut_learning, damaged(f"state/{PENDING}"), _learn_on, weight=1),
     "images to learn": Format(_cut_learning, _spoil_photos, _learn_on, weight=1),
     "images to name": Format(_classifier, _spoil_photos, _name, weight=1),
-    "features": Format(_features, _spoil_features, _learn_features, weight=1),
-    "encoder file": Format(_write_encoder, _spoil_encoder, _use_encoder, weight=1),
+    "features": Format(
+        _features,
+        _spoil_features,
+        lambda place: _run(place, "--stream", f"features:{place / 'features'}", "--method", "ncm"),
+        weight=1,
+    ),
+    "encoder file": Format(
+        lambda place: (place / "mine.py").write_text(_ENCODER), _spoil_encoder, _use_encoder, weight=1
+    ),
     "best of a search": Format(
         _best_settings,
-        lambda place, random, outside: damage_file(place / "best.toml", random),
-        _use_best,
+        _spoil("best.toml"),
+        lambda place: _run(place, "--config", str(place / "best.toml")),
         weight=1,
     ),
 }
 if importlib.util.find_spec("pyarrow"):
-    NEWER["parquet"] = Format(
-        _parquet,
-        lambda place, random, outside: damage_file(place / "all.parquet", random),
-        stream("parquet:HERE/all.parquet"),
-    )
+    NEWER["parquet"] = Format(_parquet, _spoil("all.parquet"), stream("parquet:HERE/all.parquet"))

@@ -2,31 +2,23 @@
 
 import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 from random import Random
 
 import pytest
+from tests.fuzz.__main__ import main
 from tests.fuzz.damage import damage_bytes
 from tests.fuzz.driver import OUTCOMES, Limits, Outcome, run_cases
 from tests.fuzz.formats import FORMATS, Format
 
-ROOT = Path(__file__).parent.parent.parent
-
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in /proc")
-def test_no_input_breaks_it():
-    found = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--cases", "300", "--seed", "0"],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
-    (line,) = re.findall(r"^all +(.*)$", found.stdout, re.MULTILINE)
+@pytest.mark.filterwarnings("default")
+def test_no_input_breaks_it(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tests.fuzz", "--cases", "300", "--seed", "0"])
+    code, printed = main(), capsys.readouterr().out
+    assert code == 0, printed
+    (line,) = re.findall(r"^all +(.*)$", printed, re.MULTILINE)
     tried, *counts = map(int, line.split())
     assert tried == 300 == sum(counts)
     by_name = dict(zip(OUTCOMES, counts, strict=True))
