@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import sys
 import zipfile
@@ -116,13 +117,21 @@ def write_npz() -> None:
         Path(f"{fault}.npz").write_bytes(content)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder := tmp_path_factory.mktemp("files"))
+        for name, content in FILES.items():
+            file(name, content)
+        for name in ("loop.toml", "loop/run/record.json", "images"):
+            unreadable(name)
+        write_npz()
+    return folder
+
+
 @pytest.fixture
-def files():
-    for name, content in FILES.items():
-        file(name, content)
-    for name in ("loop.toml", "loop/run/record.json", "images"):
-        unreadable(name)
-    write_npz()
+def files(written):
+    shutil.copytree(written, ".", symlinks=True, dirs_exist_ok=True)
 
 
 DEEP = "[" * 20_000
