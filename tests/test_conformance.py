@@ -3,8 +3,8 @@
 import textwrap
 
 import pytest
+from tests.calling import call
 
-from gplasc.cli import main
 from gplasc.conformance import CHECKS, check_method
 from gplasc.settings.components import list_methods
 
@@ -76,14 +76,8 @@ def write(tmp_path, body):
     return str(path)
 
 
-def run(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([*arguments])
-    return stopped.value.code
-
-
 def test_a_sound_file_passes_with_one_command(tmp_path, capsys):
-    assert run("check", write(tmp_path, "")) == 0
+    assert call("check", write(tmp_path, "")) == 0
     printed = capsys.readouterr().out
     assert "mine+gplasc" in printed
     assert "FAILED" not in printed
@@ -109,9 +103,9 @@ def test_images_that_are_kept_beside_the_memory_are_found(tmp_path):
 
 
 def test_exit_codes_of_failure_and_of_a_wrong_path(tmp_path, capsys):
-    assert run("check", write(tmp_path, BROKEN["resumes bit for bit"])) == 1
+    assert call("check", write(tmp_path, BROKEN["resumes bit for bit"])) == 1
     assert "FAILED" in capsys.readouterr().out
-    assert run("check", str(tmp_path / "absent.py")) == 2
+    assert call("check", str(tmp_path / "absent.py")) == 2
     error = capsys.readouterr().err
     assert "absent.py" in error
     assert "Traceback" not in error

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.calling import call
 from tests.smoke import (
     BLOCK,
     NOT_EXECUTED,
@@ -23,7 +24,7 @@ from tests.smoke import (
     redirected_commands,
 )
 
-from gplasc.cli import app, main
+from gplasc.cli import app
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.settings.components import list_methods, list_plugins
@@ -103,10 +104,8 @@ def test_commands_run(page, place, capsys):
         # The grid `forms` is deleted; its stored results stay on the page, with the command that made them.
         short = None if words[:2] == ["reproduce", "forms"] else at_smoke_scale(words)
         if short is not None:
-            with pytest.raises(SystemExit) as caught:
-                main(short)
-            printed = capsys.readouterr()
-            assert not caught.value.code, f"gplasc {shlex.join(short)}\n{printed.err}{printed.out}"
+            code, printed = call(*short), capsys.readouterr()
+            assert code == 0, f"gplasc {shlex.join(short)}\n{printed.err}{printed.out}"
             if target and not target.startswith("~"):
                 (place / target).write_text(printed.out)
 
@@ -116,8 +115,7 @@ def _prepare_classifiers(page):
     created = {words[1] for words in commands(page) if words[0] == "learn"}
     used = {words[1] for words in commands(page) if words[0] in ("predict", "info", "export")}
     for name in used - created:
-        with pytest.raises(SystemExit):
-            main(at_smoke_scale(["learn", name, "spring", "--method", "ncm", "--plugin", "none"]))
+        call(*at_smoke_scale(["learn", name, "spring", "--method", "ncm", "--plugin", "none"]))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.calling import call
 from tests.smoke import blocks
 from torch import nn
 
 import gplasc
-from gplasc.cli import main
 
 ROOT = Path(__file__).parent.parent
 
@@ -106,9 +106,7 @@ def test_server(tmp_path, monkeypatch, capsys):
         ["learn", "birds", "month1", *options.split()],
         ["export", "birds", "--to", "onnx", "--out", "birds.onnx"],
     ):
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        assert not caught.value.code
+        assert call(*words) == 0
     shutil.copy(tmp_path / "month1" / "robin" / "0.png", tmp_path / "photo.jpg")
     started = []
     monkeypatch.setattr(http.server.HTTPServer, "serve_forever", lambda server: started.append(server))

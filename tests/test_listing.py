@@ -5,21 +5,14 @@ import shutil
 import subprocess
 
 import pytest
-
-from gplasc.cli import main
-
-
-def call(*words):
-    with pytest.raises(SystemExit) as caught:
-        main(list(words))
-    assert caught.value.code == 0
+from tests.calling import call
 
 
 def test_json_of_list_is_stable(capsys):
     """One line, these four groups in this order, names to one line of text, the same each time."""
-    call("list", "--json")
+    assert call("list", "--json") == 0
     first = capsys.readouterr().out
-    call("list", "--json")
+    assert call("list", "--json") == 0
     assert capsys.readouterr().out == first
     assert first.count("\n") == 1
     groups = json.loads(first)
@@ -42,7 +35,7 @@ def test_json_of_list_is_stable(capsys):
 )
 def test_show_says_given_for_what_was_given(words, given, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    call("show", *words)
+    assert call("show", *words) == 0
     rows = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines()]
     assert {row[1] for row in rows if len(row) > 3 and row[3] == "given"} == given
 
@@ -53,8 +46,7 @@ def test_show_says_given_for_what_was_given(words, given, capsys, monkeypatch):
     [("re", {"report", "reproduce"}), ("run --me", {"--method"}), ("data --sk", {"--skip-corrupt"})],
 )
 def test_bash_completes_commands_and_options(typed, expected, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main(["completion", "bash"])
+    call("completion", "bash")
     (tmp_path / "gplasc").write_text(capsys.readouterr().out)
     words = ["gplasc", *typed.split()]
     function = 'name=$(complete -p gplasc); name=${name#*-F }; ${name%% *}; printf "%s\\n" "${COMPREPLY[@]}"'

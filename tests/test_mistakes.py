@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.calling import call
 
 import gplasc
 from gplasc._io.display import Live, Moment
 from gplasc._io.files import write_atomic
-from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
 
@@ -34,12 +34,6 @@ class Mine(ContrastiveMethod):
     def loss(self, parts, ctx):
         return {result}
 """
-
-
-def call(words: list[str]) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    return caught.value.code
 
 
 @pytest.fixture(autouse=True)
@@ -209,7 +203,7 @@ def expanded(words: str) -> list[str]:
 
 @pytest.mark.parametrize("words", SAID, ids=lambda words: words[:60])
 def test_one_sentence_and_exit_code_2(words, files, capsys):
-    assert call(expanded(words)) == 2
+    assert call(*expanded(words)) == 2
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err + printed.out
     lines = [line for line in printed.err.splitlines() if not line.startswith("skipped: ")]
@@ -251,7 +245,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_the_parser_refuses_in_one_sentence(words, capsys):
-    assert call(words.split()) == 2
+    assert call(*words.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("gplasc: ")
     assert REFUSED[words] in line
@@ -259,7 +253,7 @@ def test_the_parser_refuses_in_one_sentence(words, capsys):
 
 
 def test_a_device_that_is_not_there_is_not_among_those_named(capsys):
-    assert call([*_without(RUN, "--device"), "--device", "cuda:77"]) == 2
+    assert call(*_without(RUN, "--device"), "--device", "cuda:77") == 2
     named = capsys.readouterr().err.rpartition("this machine has: ")[2]
     assert "cpu" in named
     assert "cuda:77" not in named
@@ -335,7 +329,7 @@ def test_the_criterion_raises_what_torch_would_and_says_what_to_do(name):
 def test_names_with_markup_are_printed_as_they_are(capsys, monkeypatch):
     method = file("a[b].py", own())
     words = [*_without(_without(RUN, "--json"), "--out"), "--out", "x[/b]", "--method", method]
-    assert call(words) == 0
+    assert call(*words) == 0
     assert "x[/b]" in capsys.readouterr().out.replace("\n", "")
     monkeypatch.setenv("TERM", "xterm")
     live = Live()
@@ -349,11 +343,11 @@ def test_names_with_markup_are_printed_as_they_are(capsys, monkeypatch):
 
 @pytest.mark.parametrize("method", ["er", "supcon"])
 def test_a_batch_of_one_works_where_it_can(method, capsys):
-    assert call([*RUN, "--method", method, "--set", "train.batch=1"]) == 0
+    assert call(*RUN, "--method", method, "--set", "train.batch=1") == 0
 
 
 def test_plugins_as_text_in_toml(capsys):
-    assert call(["show", "--config", file("a.toml", 'plugins = "gplasc"'), "--toml"]) == 0
+    assert call("show", "--config", file("a.toml", 'plugins = "gplasc"'), "--toml") == 0
     assert 'plugins = [\n    "gplasc",\n]' in capsys.readouterr().out
 
 
@@ -374,7 +368,7 @@ def test_records_that_are_none_are_skipped_by_the_report(capsys):
     run("finetune")
     for name, content in {"a": "{}", "b": "[]", "c": "", "d": '{"format": 2}'}.items():
         file(f"out/{name}/record.json", content)
-    assert call(["report", "out", "-o", "page.html"]) == 0
+    assert call("report", "out", "-o", "page.html") == 0
     assert capsys.readouterr().err.count("skipped: ") == 4
     assert "finetune" in Path("page.html").read_text()
 
@@ -393,7 +387,7 @@ def test_the_last_resort_is_one_sentence_with_the_place_of_the_trace(capsys, mon
         raise ZeroDivisionError("nobody thought of this\nand it has two lines")
 
     monkeypatch.setattr("gplasc.runs.spec.RunRequest.resolve", broken)
-    assert call(RUN) == 1
+    assert call(*RUN) == 1
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("gplasc: unexpected ZeroDivisionError: nobody thought of this")
@@ -418,5 +412,5 @@ def test_a_full_standard_output_is_not_a_success():
 
 def test_json_of_the_tiny_run_is_a_record(capsys):
     """The base of the cases above is a run that works."""
-    assert call(RUN) == 0
+    assert call(*RUN) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["run_id"]

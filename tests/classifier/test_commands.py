@@ -5,9 +5,9 @@ import json
 import sys
 
 import pytest
+from tests.calling import call
 
 from gplasc import ContinualClassifier
-from gplasc.cli import main
 
 QUICK = ["--method", "slda", "--plugin", "none", "--encoder", "small", "--image-size", "12", "--quiet"]
 
@@ -15,18 +15,13 @@ QUICK = ["--method", "slda", "--plugin", "none", "--encoder", "small", "--image-
 @pytest.fixture
 def state(folder, tmp_path):
     for name, labels in (("one", (0, 1)), ("two", (2,))):
-        with pytest.raises(SystemExit) as caught:
-            main(["learn", str(tmp_path / "state"), str(folder(name, *labels)), *QUICK])
-        assert caught.value.code == 0
+        assert call("learn", tmp_path / "state", folder(name, *labels), *QUICK) == 0
     return tmp_path / "state"
 
 
 def output(capsys, *words: object) -> tuple[int, str, str]:
     capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main([str(word) for word in words])
-    found = capsys.readouterr()
-    return caught.value.code, found.out, found.err
+    return call(*words), *capsys.readouterr()
 
 
 def test_predict_prints_the_classes_of_files_and_folders(state, folder, capsys, monkeypatch):

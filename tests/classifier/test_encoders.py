@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.calling import call
 from torch import nn
 
 import gplasc
 from gplasc import ContinualClassifier, ForeignEncoder
-from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.models import as_encoder
 from gplasc.runs.encoder import choose_encoder, image_format
@@ -114,9 +114,8 @@ def test_references(file):
 
 def test_source_and_weights_identify_a_run(file):
     def run_id():
-        return (
-            RunRequest(STREAM, "er", settings={"model.encoder": f"{file}:backbone"}).resolve().config.run_id
-        )
+        request = RunRequest(STREAM, "er", settings={"model.encoder": f"{file}:backbone"})
+        return request.resolve().config.run_id
 
     before = run_id()
     assert run_id() == before
@@ -136,15 +135,8 @@ def test_a_frozen_encoder_does_not_change_and_a_slow_one_changes_less(tmp_path):
     before = {name: value.clone() for name, value in module.state_dict().items()}
     moved = {}
     for factor in (1.0, 0.1):
-        result = gplasc.run(
-            STREAM,
-            "er",
-            encoder=module,
-            out=tmp_path / str(factor),
-            scale="smoke",
-            quiet=True,
-            encoder_lr=factor,
-        )
+        more = {"out": tmp_path / str(factor), "scale": "smoke", "quiet": True}
+        result = gplasc.run(STREAM, "er", encoder=module, encoder_lr=factor, **more)
         from safetensors.torch import load_file
 
         weights = load_file(result.folder / "weights.safetensors")["network.encoder.module.0.weight"]
@@ -158,16 +150,9 @@ def test_a_frozen_encoder_does_not_change_and_a_slow_one_changes_less(tmp_path):
 @pytest.mark.parametrize("method", ["er", "co2l", "icarl", "gss", "slda"])
 def test_methods_work_on_features(method, file, tmp_path, monkeypatch):
     monkeypatch.setenv("GPLASC_CACHE", str(tmp_path / "cache"))
-    result = gplasc.run(
-        STREAM,
-        method,
-        ["gplasc"] if method == "co2l" else [],
-        encoder=f"{file}:backbone",
-        encoder_lr=0,
-        out=tmp_path / "runs",
-        scale="smoke",
-        quiet=True,
-    )
+    plugins = ["gplasc"] if method == "co2l" else []
+    more = {"out": tmp_path / "runs", "scale": "smoke", "quiet": True}
+    result = gplasc.run(STREAM, method, plugins, encoder=f"{file}:backbone", encoder_lr=0, **more)
     assert result.record["stream"]["image_shape"] == [5, 1, 6]
     assert len(list((tmp_path / "cache" / "features").iterdir())) == 1
 
@@ -201,10 +186,7 @@ def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
 
 def test_the_command_writes_a_feature_stream(file, tmp_path, capsys):
     out = tmp_path / "features"
-    words = ["features", "--stream", STREAM, "--encoder", f"{file}:backbone", "--out", str(out), "--quiet"]
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    assert caught.value.code == 0
+    assert call("features", "--stream", STREAM, "--encoder", f"{file}:backbone", "--out", out, "--quiet") == 0
     assert f"--stream features:{out}" in capsys.readouterr().out
     result = gplasc.run(f"features:{out}", "slda", out=tmp_path / "runs", quiet=True, classes_per_task=1)
     assert len(result.record["matrix"]["class_il"]) == 4
@@ -267,10 +249,8 @@ def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
         ("photographs", ["--encoder", "gplasc.models.pretrained:efficientnet_lite0", "--frozen"]),
         ("digits", []),
     ):
-        words = ["learn", str(state), str(tmp_path / folder), *more, "--quiet"]
-        with pytest.raises(SystemExit) as caught:
-            main([*words, "--method", "slda", "--plugin", "none"])
-        assert caught.value.code == 0
+        words = ["learn", state, tmp_path / folder, *more, "--quiet"]
+        assert call(*words, "--method", "slda", "--plugin", "none") == 0
     classifier = ContinualClassifier.load(state, quiet=True)
     assert classifier.model.shape == (3, 96, 96)
     assert classifier.score(tmp_path / "test") >= 0.9

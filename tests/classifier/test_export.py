@@ -8,11 +8,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from tests.calling import call
 from torch import nn
 
 from gplasc import ContinualClassifier, ForeignEncoder
 from gplasc.classifier.export import export_classifier
-from gplasc.cli import main
 from gplasc.errors import UserError
 
 from .conftest import arrays, pattern
@@ -59,21 +59,12 @@ def test_onnx_predicts_the_same_without_torch(new, tmp_path):
     for name, classifier in classifiers(new).items():
         path = export_classifier(classifier, "onnx", tmp_path / "model.onnx")
         size = classifier.pipeline.size
-        inputs = [
-            pattern(1, 3, size=size, channels=3),
-            pattern(0, 1, size=50, channels=3)[:, :31],
-            pattern(2, 2, 9, 3),
-        ]
-        files = []
-        for number, images in enumerate(inputs):
-            files.append(tmp_path / f"{number}.npy")
-            np.save(files[-1], images)
-        served = subprocess.run(
-            [sys.executable, "-c", SERVE, str(path), *map(str, files)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        inputs = (pattern(1, 3, size, 3), pattern(0, 1, 50, 3)[:, :31], pattern(2, 2, 9, 3))
+        files = [tmp_path / f"{number}.npy" for number in range(3)]
+        for file, images in zip(files, inputs, strict=True):
+            np.save(file, images)
+        words = [sys.executable, "-c", SERVE, str(path), *map(str, files)]
+        served = subprocess.run(words, capture_output=True, text=True, check=True)
         assert json.loads(served.stdout) == classifier.classes_.tolist(), name
         for images, file in zip(inputs, files, strict=True):
             assert np.abs(np.load(file) - classifier.predict_proba(images)).max() < 1e-4, name
@@ -120,17 +111,7 @@ def test_an_encoder_that_cannot_be_exported_is_named(new, tmp_path):
 
 def test_the_command_exports_a_state(new, tmp_path, capsys):
     new("er").learn(*arrays(0, 1)).save(tmp_path / "state")
-    with pytest.raises(SystemExit) as caught:
-        main(
-            [
-                "export",
-                str(tmp_path / "state"),
-                "--to",
-                "safetensors",
-                "--out",
-                str(tmp_path / "a.safetensors"),
-            ]
-        )
-    assert caught.value.code == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "a.safetensors")
+    out = tmp_path / "a.safetensors"
+    assert call("export", tmp_path / "state", "--to", "safetensors", "--out", out) == 0
+    assert capsys.readouterr().out.strip() == str(out)
     assert isinstance(ContinualClassifier.load(tmp_path / "state").predict(pattern(0, 1)), np.ndarray)

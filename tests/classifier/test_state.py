@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.calling import call
 from tests.soak.cuts import Cut, processes
 from tests.soak.learning import LearnRunner, cut_learning, learned, write_months
 
 from gplasc import ContinualClassifier
 from gplasc._io.lock import locked
 from gplasc.classifier import state as states
-from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 
@@ -138,32 +138,26 @@ def test_a_folder_of_something_else_is_not_touched(new, tmp_path):
 # ---- gplasc learn ------------------------------------------------------------------------------------------------
 
 
-def run(*words: object) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(word) for word in words])
-    return caught.value.code
-
-
 def test_learning_the_same_folder_twice_changes_nothing(folder, tmp_path, capsys):
     images, state = folder("a", 0, 1), tmp_path / "state"
-    assert run("learn", state, images, *QUICK, "--quiet") == 0
+    assert call("learn", state, images, *QUICK, "--quiet") == 0
     before = (state / "state.json").read_bytes()
-    assert run("learn", state, images, "--quiet") == 0
+    assert call("learn", state, images, "--quiet") == 0
     assert (state / "state.json").read_bytes() == before
     assert "new classes: class 0, class 1" in capsys.readouterr().out
 
 
 def test_settings_of_a_state_cannot_change(folder, tmp_path, capsys):
     state = tmp_path / "state"
-    assert run("learn", state, folder("a", 0, 1), *QUICK, "--quiet") == 0
-    assert run("learn", state, folder("b", 2), "--method", "er") == 2
+    assert call("learn", state, folder("a", 0, 1), *QUICK, "--quiet") == 0
+    assert call("learn", state, folder("b", 2), "--method", "er") == 2
     assert "method is 'er', but the classifier in" in capsys.readouterr().err
 
 
 def test_the_second_of_two_is_refused(folder, tmp_path, capsys):
     state = tmp_path / "state"
     with locked(state / "lock"):
-        assert run("learn", state, folder("a", 0, 1), *QUICK) == 2
+        assert call("learn", state, folder("a", 0, 1), *QUICK) == 2
     assert "another process is learning" in capsys.readouterr().err
 
 
@@ -177,15 +171,15 @@ def test_a_refused_first_task_leaves_nothing(folder, tmp_path, capsys):
         ("learn", state, images, *QUICK, "--encoder", f"{encoder}:build"),
     )
     for arguments in refused:
-        assert run(*arguments) == 2
+        assert call(*arguments) == 2
         assert not state.exists(), capsys.readouterr().err
     state.mkdir()
-    assert run(*refused[0]) == 2
+    assert call(*refused[0]) == 2
     assert list(state.iterdir()) == []
-    assert run("learn", state, images, *QUICK, "--quiet") == 0
-    assert run("learn", state, tmp_path / "missing") == 2
+    assert call("learn", state, images, *QUICK, "--quiet") == 0
+    assert call("learn", state, tmp_path / "missing") == 2
     assert (state / "state.json").exists()
-    assert run("predict", state, images, "--top", "1") == 0
+    assert call("predict", state, images, "--top", "1") == 0
 
 
 def test_other_images_after_an_interruption_need_a_word(folder, tmp_path, capsys, monkeypatch):
@@ -197,11 +191,11 @@ def test_other_images_after_an_interruption_need_a_word(folder, tmp_path, capsys
         raise KeyboardInterrupt
 
     monkeypatch.setattr(checkpoints, "save", save)
-    assert run("learn", state, one, *QUICK, "--quiet") == 130
+    assert call("learn", state, one, *QUICK, "--quiet") == 130
     monkeypatch.undo()
-    assert run("learn", state, two, *QUICK, "--quiet") == 2
+    assert call("learn", state, two, *QUICK, "--quiet") == 2
     assert "was cut off" in capsys.readouterr().err
-    assert run("learn", state, two, *QUICK, "--quiet", "--discard") == 0
+    assert call("learn", state, two, *QUICK, "--quiet", "--discard") == 0
     assert states.read_state(state).classes == ["class 2", "class 3"]
 
 
@@ -243,7 +237,7 @@ def test_a_kill_while_files_of_a_task_are_deleted_does_no_harm(tmp_path):
 
 def test_a_state_needs_no_images_to_load(folder, tmp_path):
     images, state = folder("a", 0, 1), tmp_path / "state"
-    assert run("learn", state, images, *QUICK, "--quiet") == 0
+    assert call("learn", state, images, *QUICK, "--quiet") == 0
     shutil.rmtree(images)
     moved = shutil.move(state, tmp_path / "elsewhere")
     start = time.process_time()
