@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.calling import call
 
 from gplasc._io.display import Quiet
 from gplasc.errors import UserError
@@ -120,32 +121,14 @@ def test_a_complete_run_starts_over_when_told(tiny, tmp_path):
 
 
 def test_restart_on_the_command_line(tiny, tmp_path, capsys):
-    from gplasc.cli import main
-
-    words = [
-        "run",
-        "--stream",
-        "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2",
-        "--scale",
-        "smoke",
-    ]
-    words += [
-        "--method",
-        "finetune",
-        "--set",
-        "model.encoder=small",
-        "--out",
-        str(tmp_path),
-        "--quiet",
-        "--json",
-    ]
+    stream = "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2"
+    words = ["run", "--stream", stream, "--scale", "smoke", "--method", "finetune"]
+    words += ["--set", "model.encoder=small", "--out", tmp_path, "--quiet", "--json"]
     codes = []
     for more in ([], [], ["--restart"]):
         for record in tmp_path.glob("*/record.json"):
             record.write_text("{}")
-        with pytest.raises(SystemExit) as caught:
-            main([*words, *more])
-        codes.append(caught.value.code)
+        codes.append(call(*words, *more))
     assert codes == [0, 2, 0]
 
 
@@ -154,12 +137,12 @@ def test_restart_on_the_command_line(tiny, tmp_path, capsys):
     [
         lambda state: {},
         lambda state: {"learner": state["learner"]},
-        lambda state: {**state, "learner": {}},
-        lambda state: {**state, "learner": {**state["learner"], "modules": {}}},
-        lambda state: {**state, "learner": {**state["learner"], "position": {"tusk": 1}}},
-        lambda state: {**state, "learner": {**state["learner"], "memory": {}}},
-        lambda state: {**state, "learner": {**state["learner"], "components": []}},
-        lambda state: {**state, "identity": 3},
+        lambda state: state | {"learner": {}},
+        lambda state: state | {"learner": state["learner"] | {"modules": {}}},
+        lambda state: state | {"learner": state["learner"] | {"position": {"tusk": 1}}},
+        lambda state: state | {"learner": state["learner"] | {"memory": {}}},
+        lambda state: state | {"learner": state["learner"] | {"components": []}},
+        lambda state: state | {"identity": 3},
     ],
 )
 def test_an_intact_checkpoint_with_other_keys_is_a_sentence(change, cut):
@@ -204,11 +187,7 @@ def test_omp_num_threads_decides_when_threads_are_not_given(tmp_path):
         "print(record['environment']['threads'])"
     )
     for threads in ("1", "2"):
-        found = subprocess.run(
-            [sys.executable, "-c", code.replace(str(tmp_path), str(tmp_path / threads))],
-            env={**os.environ, "OMP_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        words = [sys.executable, "-c", code.replace(str(tmp_path), str(tmp_path / threads))]
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+        found = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         assert found.stdout.strip() == threads

@@ -38,27 +38,27 @@ def refusal(stream: str | Path, **settings: object) -> str:
 def peak_megabytes(code: str, *arguments: object) -> tuple[str, int]:
     """Run code in a process of its own; return what it printed and the most memory it had."""
     lines = "print(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{lines}", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = [sys.executable, "-c", f"{code}\n{lines}", *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     *printed, peak = done.stdout.splitlines()
     return "\n".join(printed), int(peak) // 1024
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured by /proc")
 
-OPEN = """
+TRY = """
 import sys
+from pathlib import Path
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
+from gplasc.streams.archive import extract
 try:
-    print(len(open_stream(sys.argv[1])[0].train))
+    {}
 except UserError as error:
     print(error)
 """
+OPEN = TRY.format("print(len(open_stream(sys.argv[1])[0].train))")
+EXTRACT = TRY.format("extract(Path(sys.argv[1]), Path(sys.argv[2]))")
 
 # ---------------------------------------------------------------------------------------------- pickles
 
@@ -78,35 +78,25 @@ def doubled_list(levels: int, before: bytes, after: bytes) -> bytes:
     return content + after
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        doubled_tuple(60),
-        b"\x80\x02}N\x85NN\x86" + b"\x85" * 100_000 + b"K\x01s.",
-        b"\x80\x02]r\xff\xff\xff\x7f.",
-        b"\x80\x05\x96\xff\xff\xff\xff\x0f\x00\x00\x00.",
-        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nJ\xff\xff\xff\x7f\x85U\x01b\x87RNb.",
-        b"\x80\x02I" + b"9" * 100_000 + b"\n.",
-        b"\x80\x02cnumpy\ndtype\n(N}X\x08\x00\x00\x00functionNs\x86b.",
-        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n}X\x0c\x00\x00\x00__defaults__)sb.",
-        b"\x80\x02" + b"N\x85q\x00q\x01h\x01h\x01\x86.",
-    ],
-    ids=[
-        "doubled tuple",
-        "deep tuple",
-        "giant memory",
-        "giant bytes",
-        "giant array",
-        "giant number",
-        "state of a function by slots",
-        "state of a function",
-        "tuple stored twice",
-    ],
-)
-def test_a_small_pickle_takes_no_time(content):
+RECONSTRUCT = b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n"
+PICKLES = {
+    "doubled tuple": doubled_tuple(60),
+    "deep tuple": b"\x80\x02}N\x85NN\x86" + b"\x85" * 100_000 + b"K\x01s.",
+    "giant memory": b"\x80\x02]r\xff\xff\xff\x7f.",
+    "giant bytes": b"\x80\x05\x96\xff\xff\xff\xff\x0f\x00\x00\x00.",
+    "giant array": RECONSTRUCT + b"cnumpy\nndarray\nJ\xff\xff\xff\x7f\x85U\x01b\x87RNb.",
+    "giant number": b"\x80\x02I" + b"9" * 100_000 + b"\n.",
+    "state of a function by slots": b"\x80\x02cnumpy\ndtype\n(N}X\x08\x00\x00\x00functionNs\x86b.",
+    "state of a function": RECONSTRUCT + b"}X\x0c\x00\x00\x00__defaults__)sb.",
+    "tuple stored twice": b"\x80\x02" + b"N\x85q\x00q\x01h\x01h\x01\x86.",
+}
+
+
+@pytest.mark.parametrize("name", PICKLES)
+def test_a_small_pickle_takes_no_time(name):
     start = time.process_time()
     with pytest.raises((RefusedError, DamagedError)):
-        loads(content)
+        loads(PICKLES[name])
     assert time.process_time() - start < 2
 
 
@@ -180,12 +170,7 @@ def test_a_tar_header_cannot_fill_the_memory(tmp_path):
         file.write(header.tobuf(tarfile.GNU_FORMAT))
         for _ in range(16):
             file.write(bytes(25 * 2**20))
-    code = (
-        "import sys; from pathlib import Path; from gplasc.streams.archive import extract\n"
-        "from gplasc.errors import UserError\n"
-        "try:\n    extract(Path(sys.argv[1]), Path(sys.argv[2]))\nexcept UserError as error:\n    print(error)"
-    )
-    printed, peak = peak_megabytes(code, path, tmp_path / "into")
+    printed, peak = peak_megabytes(EXTRACT, path, tmp_path / "into")
     assert "a.tar.gz is damaged or incomplete (a header is too large)" in printed
     assert peak < 200
 
