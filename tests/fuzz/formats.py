@@ -237,57 +237,40 @@ def _call(place: Path) -> str:
     return digest(out)
 
 
+def _layout(name: str, *given: Any, **more: Any) -> Callable[[Path], object]:
+    """Return a function that writes an imitation of an official layout."""
+    return lambda place: getattr(Imitations(place), name)(*given, **more)
+
+
+_NPZ, _CIFAR10 = stream("npz:HERE/mine.npz"), stream("seq-cifar10")
+_CIFAR_TAR = _archive("cifar10_python", "tar", "cifar-10-python.tar.gz")
+_TINY, _TINY_ZIP = stream("seq-tinyimagenet", image_size=8, classes_per_task=2), "tiny-imagenet-200.zip"
+_CUB = stream("cub200", image_size=8, classes_per_task=2)
+_MNIST = stream("seq-mnist")
+
 FORMATS: dict[str, Format] = {
-    "npz": Format(
-        lambda place: Imitations(place).npz(),
-        damaged(".", "*.npz"),
-        stream("npz:HERE/mine.npz"),
-        checksum=True,
-    ),
-    "npz arrays": Format(lambda place: Imitations(place).npz(), _npz_arrays, stream("npz:HERE/mine.npz")),
-    "cifar pickles": Format(
-        lambda place: Imitations(place).cifar10_python(10), _cifar, stream("seq-cifar10"), weight=6
-    ),
+    "npz": Format(_layout("npz"), damaged(".", "*.npz"), _NPZ, checksum=True),
+    "npz arrays": Format(_layout("npz"), _npz_arrays, _NPZ),
+    "cifar pickles": Format(_layout("cifar10_python", 10), _cifar, _CIFAR10, weight=6),
     "cifar binary": Format(
-        lambda place: Imitations(place).cifar10_binary(10),
-        damaged("cifar-10-batches-bin"),
-        stream("seq-cifar10"),
-        weight=2,
+        _layout("cifar10_binary", 10), damaged("cifar-10-batches-bin"), _CIFAR10, weight=2
     ),
-    "cifar tar.gz": Format(
-        _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
-        damaged(".", "*.tar.gz"),
-        stream("seq-cifar10"),
-        checksum=True,
-    ),
+    "cifar tar.gz": Format(_CIFAR_TAR, damaged(".", "*.tar.gz"), _CIFAR10, checksum=True),
     "hostile tar.gz": Format(
-        _archive("cifar10_python", "tar", "cifar-10-python.tar.gz"),
+        _CIFAR_TAR,
         lambda place, random, outside: add_to_tar(place / "cifar-10-python.tar.gz", random, outside),
-        stream("seq-cifar10"),
+        _CIFAR10,
     ),
-    "tiny zip": Format(
-        _archive("tiny", "zip", "tiny-imagenet-200.zip"),
-        damaged(".", "*.zip"),
-        stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
-        checksum=True,
-    ),
+    "tiny zip": Format(_archive("tiny", "zip", _TINY_ZIP), damaged(".", "*.zip"), _TINY, checksum=True),
     "hostile zip": Format(
-        _archive("tiny", "zip", "tiny-imagenet-200.zip"),
-        lambda place, random, outside: add_to_zip(place / "tiny-imagenet-200.zip", random, outside),
-        stream("seq-tinyimagenet", image_size=8, classes_per_task=2),
+        _archive("tiny", "zip", _TINY_ZIP),
+        lambda place, random, outside: add_to_zip(place / _TINY_ZIP, random, outside),
+        _TINY,
         weight=2,
     ),
-    "mnist gz": Format(
-        lambda place: Imitations(place).idx(), damaged("mnist"), stream("seq-mnist"), checksum=True
-    ),
-    "mnist idx": Format(
-        lambda place: Imitations(place).idx(zipped=False), damaged("mnist"), stream("seq-mnist")
-    ),
-    "cub lists": Format(
-        lambda place: Imitations(place).cub(),
-        damaged("CUB_200_2011", "*.txt"),
-        stream("cub200", image_size=8, classes_per_task=2),
-    ),
+    "mnist gz": Format(_layout("idx"), damaged("mnist"), _MNIST, checksum=True),
+    "mnist idx": Format(_layout("idx", zipped=False), damaged("mnist"), _MNIST),
+    "cub lists": Format(_layout("cub"), damaged("CUB_200_2011", "*.txt"), _CUB),
     "images": Format(_pictures, _images, stream("folder:HERE/images", image_size=8), weight=8),
     "image cache": Format(_pictures, _cache, stream("folder:HERE/images", image_size=8), weight=2),
     "record": Format(_whole_run, _spoil_record, _report, weight=4),

@@ -45,18 +45,10 @@ def test_numbers_as_printed(table, row, stream, buffer, scenario, mean, std):
 def test_other_metrics_and_points():
     seconds = lookup("time_comparison", "co2l+gplasc", stream="seq-cifar10", metric="seconds", point="1")
     assert str(seconds) == "1764"
-    overlap = lookup(
-        "resnet18_overlapping", "supcon", stream="seq-cifar10", buffer=200, metric="overlap", point="4-3"
-    )
-    assert str(overlap) == "0.481"
-    forgetting = lookup(
-        "forgetting_result",
-        "cila+gplasc",
-        stream="seq-cifar100",
-        buffer=500,
-        scenario="task_il",
-        metric="forgetting",
-    )
+    where = {"stream": "seq-cifar10", "buffer": 200, "metric": "overlap", "point": "4-3"}
+    assert str(lookup("resnet18_overlapping", "supcon", **where)) == "0.481"
+    where = {"stream": "seq-cifar100", "buffer": 500, "scenario": "task_il", "metric": "forgetting"}
+    forgetting = lookup("forgetting_result", "cila+gplasc", **where)
     assert str(forgetting) == "30.08 ± 1.15"
 
 
@@ -95,21 +87,13 @@ def test_notes_quote_numbers_that_exist():
     assert mean("ablation_thresholg_loss", "hinge") == 70.09
     gain = mean("er_baseline_", "er+gplasc", "seq-cifar100") - mean("er_baseline_", "er", "seq-cifar100")
     assert gain == pytest.approx(3.50)
+    where = {"buffer": 500, "metric": "forgetting"}
     worse = [
         (stream, scenario)
         for stream in ("seq-cifar10", "seq-cifar100", "seq-tinyimagenet")
         for scenario in ("class_il", "task_il")
-        if lookup(
-            "forgetting_result",
-            "cila+gplasc",
-            stream=stream,
-            buffer=500,
-            scenario=scenario,
-            metric="forgetting",
-        ).mean
-        > lookup(
-            "forgetting_result", "cila", stream=stream, buffer=500, scenario=scenario, metric="forgetting"
-        ).mean
+        if lookup("forgetting_result", "cila+gplasc", stream=stream, scenario=scenario, **where).mean
+        > lookup("forgetting_result", "cila", stream=stream, scenario=scenario, **where).mean
     ]
     assert len(worse) == 4
 

@@ -56,16 +56,8 @@ def _record(
     ]
     given = {"train": {"lr": 0.1, "milestones": [60, 75]}} | (settings or {})
     options = {method: {"temperature": 0.1}} | ({"gplasc": {"margin": 0.1}} if plugins else {})
-    values = {
-        "stream": stream,
-        "method": method,
-        "plugins": list(plugins),
-        "buffer": buffer,
-        "seed": seed,
-        "scale": scale,
-        **given,
-        "options": options,
-    }
+    values = {"stream": stream, "method": method, "plugins": list(plugins), "buffer": buffer, "seed": seed}
+    values |= {"scale": scale, **given, "options": options}
     names = [f"train.{name}" for name in given["train"]]
     return {
         "format": FORMAT,
@@ -91,12 +83,8 @@ def _record(
         "memory": {"rows": buffer, "bytes": 100},
         "deviations": {method: ["does a < b & c"]},
         "weights_sha256": "ab" * 32,
-        "environment": {
-            "finished": "2026-01-02T03:04:05+00:00",
-            "gplasc": "0.1.0",
-            "commit": None,
-            "device": "cpu",
-        },
+        "environment": {"finished": "2026-01-02T03:04:05+00:00", "gplasc": "0.1.0", "commit": None}
+        | {"device": "cpu"},
     }
 
 
@@ -119,9 +107,8 @@ def hostile_records() -> list[Record]:
     records = []
     for plugins in ((), ("gplasc",)):
         for seed in (0, 1):
-            record = _record(
-                "my<b>method", plugins, seed=seed, stream=f"folder:{attack}", class_names=[attack] * 6
-            )
+            more = {"seed": seed, "stream": f"folder:{attack}", "class_names": [attack] * 6}
+            record = _record("my<b>method", plugins, **more)
             record["stream"]["notes"] = [attack]
             record["deviations"] = {attack: [attack]}
             record["environment"]["platform"] = attack

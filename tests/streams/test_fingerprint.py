@@ -57,10 +57,8 @@ def test_copies_are_equal_and_every_file_counts(imitate, layout, tmp_path, monke
     seen = {first}
     for path in files:
         kept = path.read_bytes()
-        changed = (
-            kept.replace(*edits[path.name], 1) if path.name in edits else kept[:-1] + bytes([kept[-1] ^ 1])
-        )
-        path.write_bytes(changed)
+        edited = path.name in edits
+        path.write_bytes(kept.replace(*edits[path.name], 1) if edited else kept[:-1] + bytes([kept[-1] ^ 1]))
         seen.add(fingerprint(name, data_dir=copy.parent))
         path.write_bytes(kept)
     assert len(seen) == 1 + len(files)
@@ -107,19 +105,11 @@ def test_folders(imitate, tmp_path):
 
 
 def small_stream(**changes):
-    parts = {
-        "train": Split(
-            torch.arange(96, dtype=torch.uint8).view(6, 1, 4, 4), torch.tensor([0, 1, 2, 0, 1, 2])
-        ),
-        "test": Split(torch.arange(48, dtype=torch.uint8).view(3, 1, 4, 4), torch.tensor([0, 1, 2])),
-        "class_names": ("a", "b", "c"),
-        "mean": (0.5,),
-        "std": (0.5,),
-    }
+    x = torch.arange(96, dtype=torch.uint8).view(6, 1, 4, 4)
+    train, test = Split(x, torch.tensor([0, 1, 2, 0, 1, 2])), Split(x[:3], torch.tensor([0, 1, 2]))
+    parts = {"train": train, "test": test, "class_names": ("a", "b", "c"), "mean": (0.5,), "std": (0.5,)}
     named = {key: changes.pop(key) for key in list(changes) if key not in parts}
-    return build_stream(
-        named.pop("name", "mine"), Dataset(**{**parts, **changes}), classes_per_task=1, **named
-    )
+    return build_stream(named.pop("name", "mine"), Dataset(**parts | changes), classes_per_task=1, **named)
 
 
 def test_stream_objects():
@@ -144,15 +134,13 @@ def test_stream_objects():
 def test_stream_objects_from_files_and_in_memory_are_equal(imitate):
     root = imitate.folder()
     mapped = open_stream(root, image_size=8)
-    train, test = (
-        Split(
-            torch.cat([getattr(t, part).x for t in mapped]), torch.cat([getattr(t, part).y for t in mapped])
-        )
-        for part in ("train", "test")
-    )
-    memory = build_stream(
-        "x", Dataset(train, test, mapped.class_names, mapped.mean, mapped.std), classes_per_task=2
-    )
+
+    def whole(part):
+        tasks = [getattr(task, part) for task in mapped]
+        return Split(torch.cat([task.x for task in tasks]), torch.cat([task.y for task in tasks]))
+
+    dataset = Dataset(whole("train"), whole("test"), mapped.class_names, mapped.mean, mapped.std)
+    memory = build_stream("x", dataset, classes_per_task=2)
     assert fingerprint(memory) == fingerprint(mapped)
     assert fingerprint(mapped) != fingerprint(open_stream(root, image_size=12))
 

@@ -50,15 +50,15 @@ TRY = """
 import sys
 from pathlib import Path
 from gplasc.errors import UserError
-from gplasc.streams import open_stream
-from gplasc.streams.archive import extract
 try:
     {}
 except UserError as error:
     print(error)
 """
-OPEN = TRY.format("print(len(open_stream(sys.argv[1])[0].train))")
-EXTRACT = TRY.format("extract(Path(sys.argv[1]), Path(sys.argv[2]))")
+OPEN = TRY.format("from gplasc.streams import open_stream; print(len(open_stream(sys.argv[1])[0].train))")
+EXTRACT = TRY.format(
+    "from gplasc.streams.archive import extract; extract(Path(sys.argv[1]), Path(sys.argv[2]))"
+)
 
 # ---------------------------------------------------------------------------------------------- pickles
 
