@@ -92,33 +92,6 @@ def test_toml_round_trip(tmp_path, capsys):
     assert "seed = 4" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["run", "--method", "coco2l"], "did you mean 'co2l'"),
-        (["run", "--stream", "seq-cifar11"], "seq-cifar10"),
-        (["run", "--plugin", "gplas"], "did you mean 'gplasc'"),
-        (["run", "--set", "train.lr=-1"], "greater than 0"),
-        (["run", "--set", "nonsense"], "name=value"),
-        (["run", "--method", "./nowhere.py"], "does not exist"),
-        (["run", "--stream", "folder:/nowhere"], "/nowhere"),
-        (["run", "--config", "/nowhere.toml"], "does not exist"),
-        (["data", "path"], "needs the name of a stream"),
-        (["data", "path", "nothing"], "nothing"),
-        (["reproduce", "nothing"], "nothing"),
-    ],
-)
-def test_a_users_mistake_is_one_sentence_and_exit_code_2(words, said, capsys, tmp_path):
-    if words[0] == "run":
-        words = [*words, "--out", str(tmp_path), "--scale", "smoke"]
-    assert call(*words) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert "Traceback" not in error
-    assert error.startswith("gplasc: ")
-    assert len(error.strip().splitlines()) == 1
-
-
 def test_tensorboard_files(tmp_path):
     pytest.importorskip("tensorboard")
     assert call("run", *TINY, *SMALL, "--out", str(tmp_path), "--quiet", "--json", "--tensorboard") == 0

@@ -427,8 +427,9 @@ def test_the_loop_of_the_documentation_is_complete_and_short():
     ],
 )
 def test_wrong_settings_are_explained(change, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         GPLASC(**{"num_tasks": 3, "feature_dim": 8} | change)
+    assert "\n" not in str(caught.value)
 
 
 def held(past=None, previous=None):
@@ -441,7 +442,11 @@ def held(past=None, previous=None):
     ("change", "error", "message"),
     [
         ({"features": signed(10, 8).tolist()}, TypeError, r"features must be a torch\.Tensor, got list"),
-        ({"features": signed(10, 8).numpy()}, TypeError, r"features must be .*, got numpy\.ndarray"),
+        (
+            {"features": signed(10, 8).numpy()},
+            TypeError,
+            r"features must be .*, got numpy\.ndarray: convert it",
+        ),
         ({"labels": LABELS.tolist()}, TypeError, r"labels must be a torch\.Tensor, got list"),
         ({"past": (LABELS > 4).tolist()}, TypeError, r"past must be a torch\.Tensor, got list"),
         (
@@ -469,8 +474,9 @@ def held(past=None, previous=None):
 )
 def test_wrong_batches_are_explained(change, error, message):
     arguments = {"features": signed(10, 8), "labels": LABELS, "task": 1} | change
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as caught:
         GPLASC(3, 8)(**arguments)
+    assert "\n" not in str(caught.value)
 
 
 def test_it_says_what_it_is():
@@ -483,6 +489,10 @@ def test_integers_may_come_from_numpy_and_torch():
     criterion(signed(10, 8), LABELS, torch.tensor(1), num_classes=np.int32(2))
     with pytest.raises(TypeError, match=r"num_tasks must be an integer, got 3\.0"):
         GPLASC(3.0, 8)
+    with pytest.raises(TypeError, match="num_tasks must be an integer, got 'a'"):
+        GPLASC("a", 8)
+    with pytest.raises(TypeError, match="margin must be a number, got 'x'"):
+        GPLASC(2, 8, margin="x")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -187,6 +187,17 @@ SAID = {
     "RUN --set train.lr=fast": "the setting train.lr was given as 'fast'",
     "RUN --set train.lr=inf": "train.lr was given as inf",
     "RUN-out --out taken": "taken",
+    "RUN --method coco2l": "did you mean 'co2l'",
+    "RUN-stream --stream seq-cifar11": "seq-cifar10",
+    "RUN --plugin gplas": "did you mean 'gplasc'",
+    "RUN --set train.lr=-1": "greater than 0",
+    "RUN --set nonsense": "name=value",
+    "RUN --method ./nowhere.py": "does not exist",
+    "RUN-stream --stream folder:/nowhere": "/nowhere",
+    "run --config /nowhere.toml": "does not exist",
+    "data path": "needs the name of a stream",
+    "data path nothing": "nothing",
+    "reproduce nothing": "nothing",
 }
 
 
@@ -300,32 +311,6 @@ def test_the_python_api_raises_one_sentence(name):
     assert "\n" not in str(caught.value)
 
 
-def criterion(**more):
-    return gplasc.GPLASC(2, 8, **{"margin": 0.1} | more)
-
-
-FEATURES, LABELS = torch.nn.functional.normalize(torch.randn(4, 8)), torch.tensor([0, 0, 1, 1])
-NO_TENSOR, NUMPY = "must be a torch.Tensor, got list", "got numpy.ndarray: convert it"
-CRITERION = {
-    "lists": (lambda: criterion()(FEATURES.tolist(), LABELS, 0), TypeError, NO_TENSOR),
-    "labels": (lambda: criterion()(FEATURES, LABELS.tolist(), 0), TypeError, NO_TENSOR),
-    "numpy": (lambda: criterion()(FEATURES.numpy(), LABELS.numpy(), 0), TypeError, NUMPY),
-    "NaN": (lambda: criterion()(FEATURES * float("nan"), LABELS, 0), ValueError, "features must be finite"),
-    "tasks": (lambda: gplasc.GPLASC("a", 8), TypeError, "num_tasks must be an integer, got 'a'"),
-    "margin": (lambda: criterion(margin="x"), TypeError, "margin must be a number, got 'x'"),
-    "range of the margin": (lambda: criterion(margin=2), ValueError, "margin must be in"),
-}
-
-
-@pytest.mark.parametrize("name", CRITERION)
-def test_the_criterion_raises_what_torch_would_and_says_what_to_do(name):
-    """It stands in somebody's training loop, so it raises TypeError and ValueError like torch's own."""
-    make, kind, said = CRITERION[name]
-    with pytest.raises(kind, match=said) as caught:
-        make()
-    assert "\n" not in str(caught.value)
-
-
 def test_names_with_markup_are_printed_as_they_are(capsys, monkeypatch):
     method = file("a[b].py", own())
     words = [*_without(_without(RUN, "--json"), "--out"), "--out", "x[/b]", "--method", method]
@@ -349,19 +334,6 @@ def test_a_batch_of_one_works_where_it_can(method, capsys):
 def test_plugins_as_text_in_toml(capsys):
     assert call("show", "--config", file("a.toml", 'plugins = "gplasc"'), "--toml") == 0
     assert 'plugins = [\n    "gplasc",\n]' in capsys.readouterr().out
-
-
-def test_a_folder_with_train_alone_is_split(capsys):
-    from PIL import Image
-
-    for name in ("a", "b"):
-        for number in range(4):
-            path = Path("images") / "train" / name / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
-    stream = open_stream(Path("images"), image_size=8)
-    assert "held out for testing" in stream.notes[0]
-    assert sum(len(task.test) for task in stream) == 2
 
 
 def test_records_that_are_none_are_skipped_by_the_report(capsys):

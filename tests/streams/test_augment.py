@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from gplasc.streams import list_streams
-from gplasc.streams.augment import DEVIATIONS, Augmentation, Contrastive, Plain, Replay
+from gplasc.streams.augment import DEVIATIONS, Contrastive, Plain, Replay
 from gplasc.streams.augment._linear import add_blur, resize_matrices, tents
 from gplasc.streams.augment.contrastive import _draw_boxes
 
@@ -153,9 +153,7 @@ def slow_contrastive(augmentation: Contrastive, x: Tensor, p: Drawn, n: int) -> 
         (1, 8, 8, 8, False),
     ],
 )
-def test_batch_equals_one_image_at_a_time(
-    channels: int, height: int, width: int, size: int, blur: bool
-) -> None:
+def test_batch_equals_one_image_at_a_time(channels, height, width, size, blur):
     augment = Contrastive(size, MEAN[:channels], STD[:channels], blur=0.5 if blur else 0.0, gray=0.3)
     x = pictures(12, channels, height, width)
     drawn = augment.draw(12, height, width, seeded(3))
@@ -169,7 +167,7 @@ def test_batch_equals_one_image_at_a_time(
 
 
 @pytest.mark.parametrize("size", [8, 40])
-def test_pieces_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_do_not_matter(size, monkeypatch):
     """A batch goes through in pieces (here of 12, 12 and 11 images): each image is as if alone."""
     augment = Contrastive(size, MEAN, STD)
     x = pictures(35, 3, size, size)
@@ -183,7 +181,7 @@ def test_pieces_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(whole[n : n + 1], one, atol=1e-5, rtol=0)
 
 
-def test_every_color_operation_by_itself() -> None:
+def test_every_color_operation_by_itself():
     augment = Contrastive(10, MEAN, STD)
     x = pictures(1, 3, 10, 10).clamp(60, 180)
     image = x[0].double().numpy() / 255
@@ -198,12 +196,12 @@ def test_every_color_operation_by_itself() -> None:
         assert (raw(augment, x, p)[0] - torch.from_numpy(image)).abs().max() > 0.01
 
 
-def test_neutral_parameters_give_the_image_itself() -> None:
+def test_neutral_parameters_give_the_image_itself():
     x = pictures(4, 3, 36, 36)
     torch.testing.assert_close(raw(Contrastive(36, MEAN, STD), x, neutral(4, 36, 36)), x / 255)
 
 
-def test_result_is_normalized_clipped_float_and_channels_last() -> None:
+def test_result_is_normalized_clipped_float_and_channels_last():
     augment = Contrastive(33, MEAN, STD, jitter=(0.9, 0.9, 0.9, 0.5), jitter_probability=1.0)
     out = augment(pictures(20, 3, 33, 33), seeded())
     assert out.shape == (20, 3, 33, 33)
@@ -214,7 +212,7 @@ def test_result_is_normalized_clipped_float_and_channels_last() -> None:
         assert out[:, c].max().item() == pytest.approx((1 - MEAN[c]) / STD[c], abs=1e-5)
 
 
-def test_color_matrix_keeps_gray_and_hue_keeps_lengths() -> None:
+def test_color_matrix_keeps_gray_and_hue_keeps_lengths():
     def color_matrix(**change: float) -> Tensor:
         return Contrastive(4, (0.0,) * 3, (1 / 255,) * 3)._color(neutral(1, 4, 4, **change))[0][0]
 
@@ -226,7 +224,7 @@ def test_color_matrix_keeps_gray_and_hue_keeps_lengths() -> None:
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.04, -0.1])
-def test_hue_is_close_to_that_of_hsv(shift: float) -> None:
+def test_hue_is_close_to_that_of_hsv(shift):
     """In the mean over all colors, at most 0.6 times as far from HSV's result as the unchanged color is."""
     x = torch.randint(0, 256, (1, 3, 30, 30), generator=seeded(), dtype=torch.uint8)
     turned = [
@@ -249,7 +247,7 @@ def resize_matrix(start: int, length: int, source: int, size: int, flip: bool = 
 @pytest.mark.parametrize(
     ("start", "length", "source", "size"), [(3, 9, 20, 20), (1, 18, 20, 7), (0, 5, 5, 13)]
 )
-def test_resize_is_that_of_pil_and_torch(start: int, length: int, source: int, size: int) -> None:
+def test_resize_is_that_of_pil_and_torch(start, length, source, size):
     line = torch.rand(source, generator=seeded())
     matrix = resize_matrix(start, length, source, size)
     cut = line[start : start + length].view(1, 1, 1, length)
@@ -261,7 +259,7 @@ def test_resize_is_that_of_pil_and_torch(start: int, length: int, source: int, s
 
 
 @pytest.mark.parametrize(("radius", "size"), [(1, 5), (3, 12), (11, 30)])
-def test_blur_matrix(radius: int, size: int) -> None:
+def test_blur_matrix(radius, size):
     sigma = torch.tensor([0.1, 0.7, 2.0])
     image = torch.rand(size, size, generator=seeded(), dtype=torch.float64)
     matrices = torch.eye(size).repeat(4, 1, 1)
@@ -276,12 +274,12 @@ def test_blur_matrix(radius: int, size: int) -> None:
 @pytest.mark.parametrize(
     ("size", "blur", "share"), [(32, None, 0), (33, None, 0.5), (32, 0.5, 0.5), (64, 0.0, 0)]
 )
-def test_blur_is_off_up_to_32_pixels_unless_asked_for(size: int, blur: float | None, share: float) -> None:
+def test_blur_is_off_up_to_32_pixels_unless_asked_for(size, blur, share):
     drawn = Contrastive(size, MEAN, STD, blur=blur).draw(1000, size, size, seeded())
     assert (drawn[:, -1] > 0).float().mean() == pytest.approx(share, abs=0.06 if share else 0)
 
 
-def test_drawn_parameters_have_the_right_frequencies_and_ranges() -> None:
+def test_drawn_parameters_have_the_right_frequencies_and_ranges():
     n = 20_000
     p = Drawn(*Contrastive(64, MEAN, STD).draw(n, 64, 64, seeded()).unbind(1))
 
@@ -310,7 +308,7 @@ def test_drawn_parameters_have_the_right_frequencies_and_ranges() -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (40, 24)])
-def test_crop_boxes_follow_the_sequential_recipe(height: int, width: int) -> None:
+def test_crop_boxes_follow_the_sequential_recipe(height, width):
     """Same distribution as ten attempts one after the other, as torchvision makes them."""
     n = 4000
     boxes = _draw_boxes(n, height, width, (0.2, 1.0), (3 / 4, 4 / 3), seeded())
@@ -341,7 +339,7 @@ def test_crop_boxes_follow_the_sequential_recipe(height: int, width: int) -> Non
         assert gap < 1.95 * math.sqrt(2 / n)  # Kolmogorov-Smirnov, p 0.001
 
 
-def test_crop_without_a_fitting_box_is_the_central_one() -> None:
+def test_crop_without_a_fitting_box_is_the_central_one():
     boxes = _draw_boxes(5, 10, 100, (1.0, 1.0), (3 / 4, 4 / 3), seeded())
     assert torch.equal(boxes, torch.tensor([[0.0, 43.0, 10.0, 13.0]]).expand(5, 4))
 
@@ -381,7 +379,7 @@ def moments(x: Tensor) -> Tensor:
     ],
     ids=["crop", "flip", "gray", "jitter", "blur"],
 )
-def test_distribution_is_that_of_kornia(settings: dict[str, object], oracle: torch.nn.Module) -> None:
+def test_distribution_is_that_of_kornia(settings, oracle):
     n = 3000
     off: dict[str, object] = {"flip": 0.0, "jitter_probability": 0.0, "gray": 0.0, "blur": 0.0}
     augment = Contrastive(32, MEAN, STD, **(off | settings))  # type: ignore[arg-type]
@@ -406,9 +404,7 @@ def test_distribution_is_that_of_kornia(settings: dict[str, object], oracle: tor
 @pytest.mark.parametrize(
     ("channels", "height", "width", "size", "padding"), [(3, 9, 9, 9, 4), (1, 8, 8, 8, 1), (3, 10, 7, 6, 2)]
 )
-def test_replay_equals_one_image_at_a_time(
-    channels: int, height: int, width: int, size: int, padding: int
-) -> None:
+def test_replay_equals_one_image_at_a_time(channels, height, width, size, padding):
     augment = Replay(size, MEAN[:channels], STD[:channels], padding=padding)
     x = torch.randint(0, 256, (30, channels, height, width), generator=seeded(), dtype=torch.uint8)
     drawn = augment.draw(30, height, width, seeded(1))
@@ -428,7 +424,7 @@ def test_replay_equals_one_image_at_a_time(
                     assert out[n, c, i, j].item() == pytest.approx((value - MEAN[c]) / STD[c], abs=1e-5)
 
 
-def test_replay_does_not_change_its_input_and_draws_uniformly() -> None:
+def test_replay_does_not_change_its_input_and_draws_uniformly():
     augment = Replay(8, MEAN, STD, padding=2)
     x = pictures(10, 3, 8, 8)
     before = x.clone()
@@ -444,12 +440,12 @@ def test_replay_does_not_change_its_input_and_draws_uniformly() -> None:
     assert not Replay(8, MEAN, STD, flip=0.0).draw(100, 8, 8, seeded())[:, 2].any()
 
 
-def test_replay_without_padding_is_plain() -> None:
+def test_replay_without_padding_is_plain():
     x = pictures(5, 3, 8, 8)
     assert torch.equal(Replay(8, MEAN, STD, padding=0, flip=0.0)(x, seeded()), Plain(MEAN, STD)(x, seeded()))
 
 
-def test_plain_normalizes_and_draws_nothing() -> None:
+def test_plain_normalizes_and_draws_nothing():
     generator = seeded()
     state = generator.get_state()
     x = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).expand(2, 3, 16, 16)
@@ -460,7 +456,7 @@ def test_plain_normalizes_and_draws_nothing() -> None:
     assert torch.equal(generator.get_state(), state)
 
 
-def test_views_are_view_major_and_differ() -> None:
+def test_views_are_view_major_and_differ():
     x = pictures(6, 3, 16, 16)
     augment = Contrastive(16, MEAN, STD)
     out = augment(x, seeded(), views=2)
@@ -481,7 +477,7 @@ def test_views_are_view_major_and_differ() -> None:
     "augment",
     [Contrastive(16, MEAN, STD, blur=0.5), Contrastive(40, MEAN, STD), Replay(16, MEAN, STD, padding=14)],
 )
-def test_a_generator_state_decides_everything(augment: Augmentation) -> None:
+def test_a_generator_state_decides_everything(augment):
     x = pictures(9, 3, 16, 16)
     generator = seeded(5)
     state = generator.get_state()
@@ -496,7 +492,7 @@ def test_a_generator_state_decides_everything(augment: Augmentation) -> None:
 @pytest.mark.parametrize(
     "augment", [Contrastive(8, (0.5,), (0.5,)), Replay(8, (0.5,), (0.5,)), Plain((0.5,), (0.5,))]
 )
-def test_digits_empty_batches_layouts_and_pickles(augment: Augmentation) -> None:
+def test_digits_empty_batches_layouts_and_pickles(augment):
     x = pictures(7, 1, 8, 8)
     out = augment(x, seeded())
     assert out.shape == (7, 1, 8, 8)
@@ -511,14 +507,14 @@ def test_digits_empty_batches_layouts_and_pickles(augment: Augmentation) -> None
         augment(pictures(2, 3, 8, 8), seeded())
 
 
-def test_channels_last_color_input_gives_the_same() -> None:
+def test_channels_last_color_input_gives_the_same():
     x = pictures(5, 3, 40, 40)
     for augment in (Contrastive(40, MEAN, STD), Replay(40, MEAN, STD), Plain(MEAN, STD)):
         out = augment(x, seeded())
         assert torch.equal(augment(x.contiguous(memory_format=torch.channels_last), seeded()), out)
 
 
-def test_mistakes_are_named() -> None:
+def test_mistakes_are_named():
     with pytest.raises(ValueError, match="scale is"):
         Contrastive(8, MEAN, STD, scale=(0.0, 1.0))
     with pytest.raises(ValueError, match="ratio is"):
@@ -536,7 +532,7 @@ def test_mistakes_are_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["CIFAR-10", "CIFAR-100"])
-def test_deviations_name_the_constants_that_are_used(name: str) -> None:
+def test_deviations_name_the_constants_that_are_used(name):
     """What is written about CIFAR's normalization is what the stream declares, and differs from the others'."""
     (text,) = (line for line in DEVIATIONS if line.startswith(f"{name} "))
     info = next(info for info in list_streams() if info.name == f"seq-{name.lower().replace('-', '')}")

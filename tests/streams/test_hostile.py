@@ -391,6 +391,7 @@ def test_a_folder_with_train_alone_is_split(imitate):
     assert stream.class_names == ("class0", "class1", "class2")
     assert (len(stream[0].train), len(stream[0].test)) == (12, 3)
     assert "has no test folder" in stream.notes[0]
+    assert "held out for testing" in stream.notes[0]
     (root / "notes").mkdir()
     assert open_stream(root, image_size=8).class_names == stream.class_names
 
