@@ -22,8 +22,7 @@ from gplasc.classifier.learning import learn_folder
 from gplasc.classifier.state import PENDING
 from gplasc.learning import checkpoints
 from gplasc.runs.spec import RunRequest
-from gplasc.study.search import Search
-from gplasc.study.tune import _best
+from gplasc.study.search import Search, _best
 
 _TINY = ["--scale", "smoke", "--quiet", "--device", "cpu"]
 _TINY += ["--set", "train.epochs=1", "--set", "train.batch=4"]

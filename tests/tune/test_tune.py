@@ -19,8 +19,8 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
 from gplasc.study.cell import Outcome
-from gplasc.study.search import Search, finished, on_validation, open_study, run_search
-from gplasc.study.space import given_space, published_space
+from gplasc.study.points import given_space, published_space
+from gplasc.study.search import Search, _finished, _open_study, _run_search, on_validation
 
 optuna = pytest.importorskip("optuna")
 SPACES = Path(__file__).parents[1] / "data" / "hyperparameter_space.csv"
@@ -125,7 +125,7 @@ def test_a_trial_is_pruned_by_its_accuracies_alone_whenever_they_arrive(tmp_path
     for live in (True, False):
         search = Search(request, {"train.lr": [n / 20 for n in range(1, 13)]}, 25, tmp_path / str(live))
         executor = Pretend(live)
-        studies[live] = run_search(search, executor, Quiet()).trials
+        studies[live] = _run_search(search, executor, Quiet()).trials
         pruned = [t.user_attrs["run_id"] for t in studies[live] if t.state.name == "PRUNED"]
         assert pruned
         assert executor.cancelled == (pruned if live else [])
@@ -145,7 +145,7 @@ def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):
     process.wait()
     assert not (tmp_path / "best.toml").exists()
     study = optuna.load_study(study_name="gplasc", storage=f"sqlite:///{tmp_path / 'study.db'}")
-    wanted = len(finished(study)) + 4
+    wanted = len(_finished(study)) + 4
     assert run(command(tmp_path, wanted, *more)) == 0
     found = trials(tmp_path)
     assert len(found) == wanted
@@ -165,4 +165,4 @@ def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):
         == 0
     )
     with pytest.raises(UserError, match=r"begun with another .*space"):
-        open_study(Search(RunRequest("x", "er"), {"train.lr": [1.0]}, 5, tmp_path))
+        _open_study(Search(RunRequest("x", "er"), {"train.lr": [1.0]}, 5, tmp_path))

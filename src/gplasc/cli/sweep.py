@@ -90,9 +90,8 @@ def _tune(
         storage: Address of Optuna's storage, for workers on several machines; default: an SQLite file in --out.
     """
     from gplasc._io.display import display
-    from gplasc.study.search import Search
-    from gplasc.study.space import given_space, published_space
-    from gplasc.study.tune import tune
+    from gplasc.study.points import given_space, published_space
+    from gplasc.study.search import Search, tune
 
     request = options.request()
     search = Search(

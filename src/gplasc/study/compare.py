@@ -21,10 +21,9 @@ from gplasc.study.compute import print_failures
 from gplasc.study.experiment import Caption, Experiment, Row, scale_statement
 from gplasc.study.overlap import mean_overlap
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import Axes, axes_of, fair_space, make_trials
+from gplasc.study.points import Axes, axes_of, fair_space, given_space, make_trials
 from gplasc.study.processes import Processes
 from gplasc.study.search import on_validation
-from gplasc.study.space import given_space
 from gplasc.study.stored import OVERLAP, Results, choose, read_results
 from gplasc.study.study import Study
 from gplasc.study.tables import comparison_tables, write_comparison

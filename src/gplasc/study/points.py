@@ -1,7 +1,8 @@
-"""Lists of trials for a fair comparison: as many for each side, with the same values of what both sides have."""
+"""Search spaces, and lists of trials for a fair comparison: as many for each side, over the values that both have."""
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import math
 import random
@@ -15,64 +16,82 @@ from typing import Any
 from gplasc.errors import UserError
 from gplasc.settings.components import section_names
 from gplasc.settings.types import Config
-from gplasc.study.space import given_space
+from gplasc.study.grid import parse_axes
 
 Axes = dict[str, tuple[Any, ...]]
 """Values of each setting, by name."""
 
+_NOT_SEARCHED = ("stream", "method", "plugins", "buffer", "scale", "data.validation", "data.evaluate_on")
 _EPOCHS = "train.epochs"
 _MOST_POINTS = 20_000
+
+
+def published_space(config: Config) -> Axes:
+    """Return the values that the paper searched, by the full name of each setting that the run has.
+
+    The numbers of epochs and the batch size, which decide the cost, are searched at paper scale alone.
+
+    >>> from gplasc.runs.spec import RunRequest
+    >>> published_space(RunRequest("seq-digits", "er", scale="cpu").resolve().config)
+    {'train.lr': (0.1, 0.2, 0.3, 0.5, 1.0)}
+    """
+    spaces = _read("spaces.toml")["space"]
+    space = next(s for s in spaces if any(fnmatch.fnmatchcase(config.stream, p) for p in s["streams"]))
+    wanted = space["values"] | (space["paper"] if config.scale == "paper" else {})
+    return {
+        full: tuple(values)
+        for name, values in wanted.items()
+        if (full := _full_name(name, config)) in config.flat()
+    }
+
+
+def given_space(words: Sequence[str]) -> Axes:
+    """Read axes such as ``margin=0,0.1`` that a user gives in place of the paper's.
+
+    Raises:
+        UserError: If a word is no axis, or names what a search must not choose.
+    """
+    axes = {name: tuple(values) for name, values in parse_axes(words).items()}
+    for name in axes:
+        if name in _NOT_SEARCHED:
+            raise UserError(f"'{name}' cannot be searched; give it for the whole study, outside --space")
+    return axes
 
 
 def fair_space(words: Sequence[str] = ()) -> Axes:
     """Return what a fair comparison searches: the values of ``fair.toml``, those that a user gives first.
 
-    Args:
-        words: Axes such as ``temperature=0.1,0.5`` or ``train.lr=x0.5,x1,x2`` (times the preset's value).
-
-    Raises:
-        UserError: If a word is no axis, or names what a search must not choose.
+    A value may be a factor: ``train.lr=x0.5,x1,x2`` is times the preset's value. See `given_space` for errors.
     """
-    file = resources.files(__package__).joinpath("fair.toml").read_text(encoding="utf-8")
-    return {name: tuple(values) for name, values in (tomllib.loads(file) | given_space(words)).items()}
+    return {name: tuple(values) for name, values in (_read("fair.toml") | given_space(words)).items()}
 
 
 def axes_of(space: Mapping[str, Sequence[Any]], config: Config, preset: Config) -> Axes:
     """Return the part of a space that a run has, by full names, with factors multiplied out.
 
-    Args:
-        space: Values by name; a name without a dot is a setting of the method.
-        config: Settings of the run.
-        preset: Settings that factors refer to; those of the other side, so that both search the same values.
+    Factors refer to the preset, which is that of the other side, so that both search the same values.
 
     Raises:
         UserError: If a factor is given for what is no number.
     """
-    method = next(iter(config.options))
     own, known = config.flat(), preset.flat()
-    found: Axes = {}
+    axes: Axes = {}
     for short, values in space.items():
-        name = short if "." in short else f"{method}.{short}"
+        name = _full_name(short, config)
         if name in own:
             value = known.get(name, own[name])
-            found[name] = tuple(dict.fromkeys(_absolute(name, text, value) for text in values))
-    return found
+            axes[name] = tuple(dict.fromkeys(_absolute(name, text, value) for text in values))
+    return axes
 
 
 def make_trials(
     axes: Axes, config: Config, anchor: Config, count: int, seed: int
 ) -> tuple[Mapping[str, Any], ...]:
-    """Return the settings of trials: none for the preset, then points of the axes.
+    """Return the settings of trials: none for the preset ``config``, then points of the axes.
 
-    Rows with the same method and anchor try the same values of what they share; the settings of plug-ins are combined
-    with them at random. The list depends on the arguments alone, and a longer one begins with the shorter ones.
-
-    Args:
-        axes: Values of each setting that is searched.
-        config: Settings of the preset.
-        anchor: Settings of the preset of what the row is compared with.
-        count: Number of trials.
-        seed: Seed of the order in which points are tried.
+    Rows with the same method and anchor (the preset of what the row is compared with) try the same values of what
+    they share; the settings of plug-ins are combined with them at random. The list depends on the arguments alone,
+    and a longer one begins with the shorter ones.
 
     Raises:
         UserError: If there are fewer different settings than trials.
@@ -85,20 +104,27 @@ def make_trials(
     return ({}, *(_with_epochs(point | extra, anchor) for point, extra in zip(points, more, strict=True)))
 
 
+def _read(name: str) -> dict[str, Any]:
+    """Read a TOML file of this package."""
+    return tomllib.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+def _full_name(name: str, config: Config) -> str:
+    """Return the full name of a setting; a name without a dot is a setting of the method."""
+    return name if "." in name else f"{next(iter(config.options))}.{name}"
+
+
 def _with_epochs(point: dict[str, Any], preset: Config) -> dict[str, Any]:
     """Return the settings of a trial; with the epochs, those of the first task and the milestones are stretched."""
-    if _EPOCHS not in point:
+    train = preset.train
+    factor = point.get(_EPOCHS, train.epochs) / train.epochs
+    if factor == 1:
         return point
-    factor, first, milestones = (
-        point[_EPOCHS] / preset.train.epochs,
-        preset.train.first_epochs,
-        preset.train.milestones,
-    )
     settings = dict(point)
-    if factor != 1 and first is not None:
-        settings["train.first_epochs"] = max(1, round(factor * first))
-    if factor != 1 and milestones:
-        settings["train.milestones"] = [max(1, round(factor * epoch)) for epoch in milestones]
+    if train.first_epochs is not None:
+        settings["train.first_epochs"] = max(1, round(factor * train.first_epochs))
+    if train.milestones:
+        settings["train.milestones"] = [max(1, round(factor * epoch)) for epoch in train.milestones]
     return settings
 
 

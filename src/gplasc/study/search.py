@@ -1,4 +1,4 @@
-"""A study: trials of settings that Optuna proposes, each a run that is evaluated on a validation split.
+"""`gplasc tune`: trials of settings that Optuna proposes, each a run that is evaluated on a validation split.
 
 A trial that was cut off is begun again with the same settings. Its run then continues from its checkpoint.
 """
@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from gplasc._io.display import Display, Moment
+from gplasc._io.files import write_atomic
 from gplasc._io.lock import Held, locked
+from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
+from gplasc.report.charts import Chart, Series, write_charts
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
 from gplasc.study.cell import Cell, Executor, Outcome
@@ -24,12 +28,13 @@ from gplasc.study.executors import Engine
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.trial import FrozenTrial
+    from optuna.trial import FrozenTrial, TrialState
 
 _VALIDATION = 0.1  # share of the training samples that trials are evaluated on by default
 _SETTINGS = "settings"  # attribute of the study: what all its trials have in common
 _FOLDER = "folder"  # attribute of a trial: where it is computed
 _ERROR = "error"  # attribute of a trial whose run failed
+_SHOWN = 5  # trials in the printed table
 
 
 @dataclass(frozen=True)
@@ -83,12 +88,60 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     return settings | {"data.evaluate_on": "validation", "data.validation": share}
 
 
-def open_study(search: Search) -> Study:
-    """Create or load the study of a search.
+def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
+    """Search, print the best trials, and write their settings and a picture into the folder of the study.
+
+    Returns:
+        The files written: ``best.toml``, to be read with ``--config``, ``trials.csv`` and ``study.svg``.
 
     Raises:
-        UserError: If Optuna is missing, the storage cannot be used, or holds a study with other settings.
+        UserError: If something is not allowed, or no trial was completed.
+        Interrupted: If a signal asked to stop; running trials are saved.
     """
+    if not search.space:
+        raise UserError(
+            "the paper searched no setting of this method; give some with --space NAME=VALUE,VALUE"
+        )
+    for name, values in search.space.items():  # a wrong name or value ends the command, not each trial
+        for value in values:
+            search.resolve({name: value})
+    study = _run_search(search, engine, display)
+    trials = _finished(study)
+    table = write_atomic(search.out / "trials.csv", _trials_table(trials, search.space).to_csv())
+    complete = sorted(_in_state(trials, "COMPLETE"), key=lambda trial: (-(trial.value or 0.0), trial.number))
+    if not complete:
+        raise UserError(f"none of the {len(trials)} trials was completed; see {table}")
+    _best_table(trials, complete, search.space).print()
+    best = write_atomic(search.out / "best.toml", _best(search, complete[0].params, complete[0].number))
+    return [best, table, _plot(study, trials, search.out / "study")]
+
+
+def _run_search(search: Search, engine: Engine, display: Display) -> Study:
+    """Compute trials until there are enough; return the study."""
+    scale = search.request.scale
+    engine.processes(scale)  # refuses options that do not fit before anything is written
+    if search.trials < 1:
+        raise UserError(f"--trials was given as {search.trials}; it must be at least 1")
+    try:
+        with locked(search.out / "lock", wait=False):
+            driver = _Driver(search, _open_study(search), engine.open(scale), display)
+            compute(
+                driver.cells(),
+                search.workspace,
+                driver.executor,
+                display,
+                on_moment=driver.on_moment,
+                on_outcome=driver.on_outcome,
+            )
+    except Held:
+        raise UserError(
+            f"another command is tuning in {search.out}; wait for it, or choose another --out"
+        ) from None
+    return driver.study
+
+
+def _open_study(search: Search) -> Study:
+    """Create or load the study of a search; it must have been begun with the same settings."""
     try:
         import optuna
     except ModuleNotFoundError:
@@ -113,7 +166,14 @@ def open_study(search: Search) -> Study:
             f"the storage {address} cannot be used ({reason}); give an address that Optuna reads, such as "
             "sqlite:///study.db"
         ) from None
-    settings = _identity(search)
+    request = search.request
+    settings = {
+        **{name: getattr(request, name) for name in ("stream", "method", "buffer", "seed", "scale")},
+        "plugins": list(request.plugins),
+        "settings": {name: str(value) for name, value in request.settings.items()},
+        "space": {name: list(values) for name, values in search.space.items()},
+        "search_seed": search.seed,
+    }
     before = study.user_attrs.get(_SETTINGS, settings)
     if before != settings:
         changed = sorted(name for name in settings if before.get(name) != settings[name])
@@ -125,60 +185,24 @@ def open_study(search: Search) -> Study:
     return study
 
 
-def _identity(search: Search) -> dict[str, Any]:
-    """Return what all trials of a study share, as plain values."""
-    request = search.request
-    return {
-        **{name: getattr(request, name) for name in ("stream", "method", "buffer", "seed", "scale")},
-        "plugins": list(request.plugins),
-        "settings": {name: str(value) for name, value in request.settings.items()},
-        "space": {name: list(values) for name, values in search.space.items()},
-        "search_seed": search.seed,
-    }
-
-
-def run_search(search: Search, engine: Engine, display: Display) -> Study:
-    """Compute trials until there are enough; return the study.
-
-    Args:
-        search: What is searched.
-        engine: What computes the trials.
-        display: Shows the progress.
-
-    Raises:
-        UserError: If something is not allowed, or another command works in the folder.
-        Interrupted: If a signal asked to stop; running trials are saved.
-    """
-    scale = search.request.scale
-    engine.processes(scale)  # refuses options that do not fit before anything is written
-    if search.trials < 1:
-        raise UserError(f"--trials was given as {search.trials}; it must be at least 1")
-    try:
-        with locked(search.out / "lock", wait=False):
-            study = open_study(search)
-            executor = engine.open(scale)
-            driver = _Driver(search, study, executor, display)
-            compute(
-                driver.cells(),
-                search.workspace,
-                executor,
-                display,
-                on_moment=driver.on_moment,
-                on_outcome=driver.on_outcome,
-            )
-    except Held:
-        raise UserError(
-            f"another command is tuning in {search.out}; wait for it, or choose another --out"
-        ) from None
-    return study
-
-
-def finished(study: Study) -> list[FrozenTrial]:
-    """Return the trials that need no further work: complete, pruned, or failed by their own settings."""
+def _state(name: str) -> TrialState:
+    """Return a state of trials by its name."""
     from optuna.trial import TrialState
 
-    done = (TrialState.COMPLETE, TrialState.PRUNED)
-    return [t for t in study.get_trials(deepcopy=False) if t.state in done or _ERROR in t.user_attrs]
+    return TrialState[name]
+
+
+def _in_state(trials: Sequence[FrozenTrial], *states: str) -> list[FrozenTrial]:
+    return [trial for trial in trials if trial.state.name in states]
+
+
+def _trials(study: Study) -> list[FrozenTrial]:
+    return list(study.get_trials(deepcopy=False))
+
+
+def _finished(study: Study) -> list[FrozenTrial]:
+    """Return the trials that need no further work: complete, pruned, or failed by their own settings."""
+    return [t for t in _trials(study) if t.state.name in ("COMPLETE", "PRUNED") or _ERROR in t.user_attrs]
 
 
 @dataclass
@@ -199,6 +223,7 @@ class _Running:
         return self.pruned and not before
 
 
+@dataclass
 class _Driver:
     """Asks Optuna for trials, and tells it how they go.
 
@@ -206,19 +231,18 @@ class _Driver:
     during the run are reported from its record. So a study of one worker is reproducible.
     """
 
-    def __init__(self, search: Search, study: Study, executor: Executor, display: Display) -> None:
-        self._search = search
-        self._study = study
-        self._executor = executor
-        self._display = display
-        self._running: dict[str, _Running] = {}  # by run id
+    search: Search
+    study: Study
+    executor: Executor
+    display: Display
+    _running: dict[str, _Running] = field(default_factory=dict)  # by run id
 
     def cells(self) -> Iterator[Cell]:
         """Begin trials until there are enough."""
         self._begin_again()
         while (trial := self._next_trial()) is not None:
             try:
-                spec = self._search.resolve(trial.params).identified(self._search.data_dir)
+                spec = self.search.resolve(trial.params).identified(self.search.data_dir)
             except UserError as error:
                 self._tell(trial, error=str(error))
                 continue
@@ -231,26 +255,22 @@ class _Driver:
 
     def _begin_again(self) -> None:
         """Queue the settings of trials that a killed or interrupted command of this folder left behind."""
-        from optuna.trial import TrialState
-
-        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if trial.user_attrs.get(_FOLDER) == str(self._search.out.absolute()):
-                self._study.tell(trial.number, state=TrialState.FAIL)
-                self._study.enqueue_trial(trial.params)
+        for trial in _in_state(_trials(self.study), "RUNNING"):
+            if trial.user_attrs.get(_FOLDER) == str(self.search.out.absolute()):
+                self.study.tell(trial.number, state=_state("FAIL"))
+                self.study.enqueue_trial(trial.params)
 
     def _next_trial(self) -> Trial | None:
         """Begin the next trial, or return None if all have been begun."""
         from optuna.distributions import CategoricalDistribution
         from optuna.samplers import TPESampler
-        from optuna.trial import TrialState
 
-        search, study = self._search, self._study
-        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        if len(finished(study)) + len(running) >= search.trials:
+        search, study = self.search, self.study
+        begun = _trials(study)
+        if len(_finished(study)) + len(_in_state(begun, "RUNNING")) >= search.trials:
             return None
         # A sampler of its own for each trial: what it draws does not depend on where the study was interrupted.
-        number = len(study.get_trials(deepcopy=False))
-        digest = hashlib.sha256(f"{search.seed} {number}".encode()).digest()
+        digest = hashlib.sha256(f"{search.seed} {len(begun)}".encode()).digest()
         study.sampler = TPESampler(seed=int.from_bytes(digest[:4], "big"))
         trial = study.ask({name: CategoricalDistribution(tuple(v)) for name, v in search.space.items()})
         trial.set_user_attr(_FOLDER, str(search.out.absolute()))
@@ -259,7 +279,7 @@ class _Driver:
     def on_moment(self, cell: Cell, moment: Moment) -> None:
         """Report accuracies; end a run that is not promising."""
         if self._running[cell.run_id].report(moment.accuracies):
-            self._executor.cancel(cell.run_id)
+            self.executor.cancel(cell.run_id)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Tell how the trials of a run ended; those of an interrupted run are begun again by the next command."""
@@ -268,31 +288,90 @@ class _Driver:
         if record is not None and not (outcome.state == "already" and self._known(run_id)):
             rows = record.matrix["class_il"]
             running.report([fmean(value for value in row if value is not None) for row in rows])
-        if outcome.state == "interrupted" and running.pruned:
-            checkpoints.delete_all(self._search.workspace.out / run_id)
-        if outcome.state != "interrupted" or running.pruned:
-            for trial in running.trials:
-                accuracy = None if record is None or running.pruned else record.metric()
-                self._tell(trial, accuracy, "" if running.pruned else outcome.error)
+        if outcome.state == "interrupted" and not running.pruned:
+            return
+        if outcome.state == "interrupted":
+            checkpoints.delete_all(self.search.workspace.out / run_id)
+        for trial in running.trials:
+            accuracy = None if record is None or running.pruned else record.metric()
+            self._tell(trial, accuracy, "" if running.pruned else outcome.error)
 
     def _known(self, run_id: str) -> bool:
         """Tell whether an earlier trial with the same settings is complete; then there is nothing to save."""
-        trials = self._study.get_trials(deepcopy=False)
-        return any(t.state.name == "COMPLETE" and t.user_attrs.get("run_id") == run_id for t in trials)
+        complete = _in_state(_trials(self.study), "COMPLETE")
+        return any(trial.user_attrs.get("run_id") == run_id for trial in complete)
 
     def _tell(self, trial: Trial, accuracy: float | None = None, error: str = "") -> None:
         """Tell the accuracy of a complete trial, or the error of one that failed; without them it was pruned."""
-        from optuna.trial import TrialState
-
         if error:  # such as a loss that is not finite
             trial.set_user_attr(_ERROR, error)
-            self._study.tell(trial, state=TrialState.FAIL)
+            self.study.tell(trial, state=_state("FAIL"))
             ending = f"failed: {error}"
         elif accuracy is None:
-            self._study.tell(trial, state=TrialState.PRUNED)
+            self.study.tell(trial, state=_state("PRUNED"))
             ending = "pruned"
         else:
-            self._study.tell(trial, accuracy)
+            self.study.tell(trial, accuracy)
             ending = f"{accuracy:.2f}"
         said = ", ".join(f"{name}={value}" for name, value in trial.params.items())
-        self._display.say(f"[{len(finished(self._study))}/{self._search.trials}] {said}: {ending}")
+        self.display.say(f"[{len(_finished(self.study))}/{self.search.trials}] {said}: {ending}")
+
+
+def _best(search: Search, params: Mapping[str, Any], number: int) -> str:
+    """Return the complete settings of the best trial as TOML, for runs that are evaluated on the test split."""
+    given = search.request.settings.items()
+    kept = {
+        name: value for name, value in given if name.rpartition(".")[2] not in ("validation", "evaluate_on")
+    }
+    config = replace(search.request, settings={**kept, **params}).resolve().config
+    chosen = ", ".join(f"{name}={value}" for name, value in params.items())
+    return f"# Trial {number} of {search.trials}, chosen on a validation split: {chosen}\n{config.to_toml()}"
+
+
+def _best_table(
+    trials: Sequence[FrozenTrial], complete: Sequence[FrozenTrial], names: Mapping[str, Any]
+) -> Table:
+    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    said = ", ".join(f"{len(_in_state(trials, state))} {word}" for state, word in states.items())
+    rows: list[list[Any]] = [
+        [t.number, *(t.params[name] for name in names), f"{t.value:.2f}"] for t in complete[:_SHOWN]
+    ]
+    rows[0] = [Marked(str(value), "best") for value in rows[0]]
+    columns: list[Column | str] = [Column("trial", "left"), *names, "class-IL on validation"]
+    return Table(f"the best of {len(trials)} trials ({said}), percent", columns, rows)
+
+
+def _trials_table(trials: Sequence[FrozenTrial], names: Mapping[str, Any]) -> Table:
+    rows = []
+    for t in trials:
+        value = t.value if t.state.name == "COMPLETE" else None
+        values = (t.params.get(name) for name in names)
+        rows.append([t.number, t.state.name.lower(), *values, value, t.user_attrs.get("run_id")])
+    return Table("", ["trial", "state", *names, "class_il_validation", "run_id"], rows)
+
+
+def _plot(study: Study, trials: Sequence[FrozenTrial], path: Path) -> Path:
+    """Draw the accuracies in the order of the trials, and which settings mattered."""
+    complete = _in_state(trials, "COMPLETE")
+    pruned = [trial for trial in _in_state(trials, "PRUNED") if trial.intermediate_values]
+    numbers = tuple(trial.number for trial in complete)
+    values: tuple[float, ...] = tuple(trial.value or 0.0 for trial in complete)
+    ends = tuple(trial.intermediate_values[max(trial.intermediate_values)] for trial in pruned)
+    history = (
+        Series("best so far", numbers, tuple(accumulate(values, max)), color=5),
+        Series("complete, after the last task", numbers, values, joined=False),
+        Series("pruned, when it ended", tuple(t.number for t in pruned), ends, color=6, joined=False),
+    )
+    shares: dict[str, float] = {}
+    matters = "What mattered: needs two different complete trials"
+    if len(set(values)) > 1:
+        from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+        matters = "What mattered (fANOVA)"  # how much of the variance of the accuracy each setting explains
+        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+    bars = (Series("share", tuple(shares), tuple(shares.values())),)
+    charts = (
+        Chart("History", "trial", "class-IL accuracy on validation, percent", history, ""),
+        Chart(matters, "", "share of the variance explained", bars, "", "stack"),
+    )
+    return write_charts(charts, path, (".svg",), columns=2)[0]
