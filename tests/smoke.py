@@ -5,8 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gplasc.paper import grid_names
-from gplasc.paper.definition import load_experiment
+from gplasc.paper import grid_names, load_experiment
 
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=3,train=6,test=4"

@@ -17,7 +17,7 @@ import gplasc
 from gplasc._io.display import Quiet
 from gplasc.cli import app, main
 from gplasc.errors import UserError
-from gplasc.paper.definition import load_experiment
+from gplasc.paper import load_experiment
 from gplasc.report.page import write_report
 from gplasc.results.group import Group
 from gplasc.results.record import FORMAT, Record, read_record

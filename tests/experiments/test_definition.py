@@ -3,8 +3,7 @@
 import pytest
 
 from gplasc.errors import UserError
-from gplasc.paper import grid_names, is_grid, list_experiments
-from gplasc.paper.definition import load_experiment
+from gplasc.paper import grid_names, is_grid, list_experiments, load_experiment
 from gplasc.published import published
 from gplasc.settings.components import list_methods
 from gplasc.streams.catalog import find_stream
@@ -37,6 +36,7 @@ def test_every_name_is_there():
 def test_every_grid_has_complete_settings(name, scale):
     cells = load_experiment(name).cells(scale)
     assert len(cells) % len(SEEDS[scale]) == 0
+    assert {base for cell in cells for base in cell.bases} <= {cell.row for cell in cells}
     assert {cell.spec.config.method for cell in cells} <= set(list_methods())
     for cell in cells:
         config = cell.spec.config

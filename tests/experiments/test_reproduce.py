@@ -12,9 +12,8 @@ import torch
 from gplasc._io.display import Quiet
 from gplasc.cli import main
 from gplasc.errors import UserError
-from gplasc.paper import run_experiment
-from gplasc.paper.definition import load_experiment
-from gplasc.paper.reproduce import preview, reproduce
+from gplasc.paper import load_experiment, run_experiment
+from gplasc.paper.reproduce import reproduce
 from gplasc.results.group import Measure
 from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs.execute import execute
@@ -293,7 +292,7 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
     assert torch.get_num_threads() == before
 
 
-def test_dry_run_counts_and_estimates(small, tmp_path):
+def test_dry_run_counts_and_estimates(small, tmp_path, capsys):
     study = smoke_study("ablation-components", tmp_path, (0, 1), only=["co2l", "co2l+gplasc"])
     cells, workspace = study.cells, study.workspace
     text = forecast(cells, workspace)
@@ -316,8 +315,19 @@ def test_dry_run_counts_and_estimates(small, tmp_path):
         cells[:2], workspace, workers=2
     )
     assert "time for the other 2: unknown" in forecast(cells, workspace, budget=0.0)
-    one = smoke_study("ablation-components", tmp_path, only=["co2l"])
-    text = preview(load_experiment("ablation-components"), one, Engine(workers=2).processes("smoke"))
+    words = [
+        "ablation-components",
+        "--scale",
+        "smoke",
+        "--only",
+        "co2l",
+        "--out",
+        str(tmp_path),
+        "--device",
+        "cpu",
+    ]
+    assert command(*words, "--dry-run") == 0
+    text = capsys.readouterr().out
     assert "1 runs, 1 complete" in text
     assert "SYNTHETIC" in text
 

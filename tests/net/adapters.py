@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from gplasc.cli import main
-from gplasc.paper import grid_names
-from gplasc.paper.definition import load_experiment
+from gplasc.paper import grid_names, load_experiment
 from gplasc.runs.restore import restore
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_methods

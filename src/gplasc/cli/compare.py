@@ -39,7 +39,7 @@ class _Comparison:
     def compute(self, rows: dict[str, Any], out: Path, place: Place, computing: Computing) -> int:
         """Compute a comparison of these rows and return the exit code."""
         from gplasc._io.display import display
-        from gplasc.paper.definition import load_experiment
+        from gplasc.paper import load_experiment
         from gplasc.study.compare import compare_rows, methods_alone, preview_rows, print_comparison
         from gplasc.study.plan import ComparePlan
 
@@ -153,7 +153,7 @@ def _reproduce(
         fair: Tune every row with the same number of trials on a validation split, then compare on test.
         out: Folder of all runs; tables and figures go into a folder of it.
     """
-    from gplasc.paper import is_grid, run_experiment
+    from gplasc.paper import is_grid, load_experiment, run_experiment
 
     changed = [f.name for f in fields(comparison) if getattr(comparison, f.name) != f.default]
     if changed and not fair:
@@ -169,8 +169,7 @@ def _reproduce(
         chosen = {option: value for option, value in asdict(part).items() if value}
         return comparison.compute({"experiment": name} | chosen, out, place, computing)
     from gplasc._io.display import display
-    from gplasc.paper.definition import load_experiment
-    from gplasc.paper.reproduce import preview, reproduce
+    from gplasc.paper.reproduce import reproduce
     from gplasc.study.study import Study
 
     experiment = load_experiment(name)
@@ -178,7 +177,7 @@ def _reproduce(
     cells = experiment.cells(part.scale, part.seeds, only=part.only, methods=part.methods)
     study = Study(cells, place.workspace(out))
     if computing.dry_run:
-        print(preview(experiment, study, processes))
+        print(experiment.heading(study.cells), study.forecast(processes), sep="\n")
         return 0
     executor = computing.open(part.scale, single=experiment.single)
     reproduce(experiment, study, executor, display(place.quiet))

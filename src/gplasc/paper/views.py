@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,109 +24,100 @@ from gplasc.study.study import Study
 _POINTS = 400  # of each class, in a t-SNE picture
 
 
-class View:
+class _View:
     """A way to look at the runs of an experiment: metrics of the accuracy matrix, as a table without a figure.
 
-    remarks: What was found out while measuring and belongs below the table.
+    measures: What is shown of the runs, whose numbers are added to those of the study.
+    remarks: What was learned while measuring and belongs below the table.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, experiment: Experiment, study: Study) -> None:
+        self.experiment = experiment
         self.remarks: list[str] = []
+        measures: dict[Measure, float] = {}
+        for run_id, numbers in self._measured(study):
+            study.numbers[run_id] |= numbers
+            measures |= numbers
+        self.measures = list(measures) or experiment.measures
 
-    def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
-        """Measure every complete run, add the numbers to those of the study, and return what is shown of them."""
-        return experiment.measures
+    def _measured(self, study: Study) -> Iterator[tuple[str, dict[Measure, float]]]:
+        """Yield what only this view measures of each complete run, by run id."""
+        yield from ()
 
-    def draw(
-        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
-    ) -> list[Path]:
-        """Write figures, and the numbers behind them, into a folder, and return their paths."""
-        charts = self._charts(experiment, groups, measures)
+    def draw(self, groups: Sequence[Group], statement: str, folder: Path) -> list[Path]:
+        """Write figures with the statement on their scale, and the numbers behind them; return their paths."""
+        charts = self._charts(groups)
         if not charts:
             return []
         columns = len(dict.fromkeys(chart.title for chart in charts))
-        stem, note = folder / experiment.name, experiment.statement
-        return write_charts(charts, stem, (".png", ".svg"), columns=columns, note=note)
+        stem = folder / self.experiment.name
+        return write_charts(charts, stem, (".png", ".svg"), columns=columns, note=statement)
 
-    def _charts(
-        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure]
-    ) -> list[Chart]:
+    def _charts(self, groups: Sequence[Group]) -> list[Chart]:
         return []
 
+    def _places(self, groups: Sequence[Group]) -> Iterator[tuple[str, Measure, list[Group]]]:
+        """Yield each stream with each measure, and the groups of the stream that have numbers of the measure."""
+        for stream in dict.fromkeys(group.labels["stream"] for group in groups):
+            for measure in self.measures:
+                own = [g for g in groups if g.labels["stream"] == stream and g.by_seed(measure)]
+                yield f"{stream}, {measure.label}", measure, own
 
-class _Curves(View):
+
+class _Curves(_View):
     """Accuracy over each setting that varies: a row of charts a setting, a column a stream and scenario.
 
     Points are means, bars one standard deviation over seeds; the dashed line is the base without the plug-in.
     """
 
-    def _charts(
-        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure]
-    ) -> list[Chart]:
-        rows = {row.name: row for row in experiment.rows}
-        placed = [(rows[group.labels["row"]], group) for group in groups]
-        varying = [name for name in dict.fromkeys(row.group for row, _ in placed) if name]
-        streams = dict.fromkeys(group.labels["stream"] for group in groups)
+    def _charts(self, groups: Sequence[Group]) -> list[Chart]:
+        rows = {row.name: row for row in self.experiment.rows}
+        shown = [rows[group.labels["row"]].group for group in groups]
         charts = []
-        for number, name in enumerate(varying):
-            for stream, measure in ((stream, measure) for stream in streams for measure in measures):
-                own = [(r, g) for r, g in placed if g.labels["stream"] == stream and g.by_seed(measure)]
-                varied = [(row, group) for row, group in own if row.group == name]
-                bases = {row.base for row, _ in varied}
-                places = [str(row.value) for row, _ in varied]
-                series = Series.of(name, places, [group.spread(measure) for _, group in varied], number)
-                guides = [Guide(g.spread(measure).mean, row.name) for row, g in own if row.name in bases]
-                title = f"{stream}, {measure.label}"
-                look: dict[str, Any] = {"guides": tuple(guides), "zero_based": True}
-                charts.append(Chart(title, name, "accuracy, percent", (series,), "", **look))
+        for number, name in enumerate(dict.fromkeys(filter(None, shown))):
+            for title, measure, own in self._places(groups):
+                varied = [g for g in own if rows[g.labels["row"]].group == name]
+                bases = {rows[g.labels["row"]].base for g in varied}
+                places = [str(rows[g.labels["row"]].value) for g in varied]
+                series = Series.of(name, places, [g.spread(measure) for g in varied], number)
+                guides = tuple(
+                    Guide(g.spread(measure).mean, g.labels["row"]) for g in own if g.labels["row"] in bases
+                )
+                axes = (title, name, "accuracy, percent")
+                charts.append(Chart(*axes, (series,), "", guides=guides, zero_based=True))
         return charts
 
 
-class _Bars(View):
+class _Bars(_View):
     """The mean of each row with one standard deviation over seeds; a chart for each stream and scenario."""
 
-    def _charts(
-        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure]
-    ) -> list[Chart]:
+    def _charts(self, groups: Sequence[Group]) -> list[Chart]:
         charts = []
-        for stream in dict.fromkeys(group.labels["stream"] for group in groups):
-            for measure in measures:
-                own = [g for g in groups if g.labels["stream"] == stream and g.by_seed(measure)]
-                names, spreads = [g.labels["row"] for g in own], [g.spread(measure) for g in own]
-                series = Series.of(measure.label, names, spreads)
-                title = f"{stream}, {measure.label}"
-                charts.append(Chart(title, "", "accuracy, percent", (series,), "", "interval"))
+        for title, measure, own in self._places(groups):
+            names, spreads = [g.labels["row"] for g in own], [g.spread(measure) for g in own]
+            series = Series.of(measure.label, names, spreads)
+            charts.append(Chart(title, "", "accuracy, percent", (series,), "", "interval"))
         return [chart for chart in charts if chart.drawable]
 
 
-class _Time(View):
+class _Time(_View):
     """Seconds for each task, evaluation excluded, and for all."""
 
-    def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
-        """Add up the phases that belong to learning."""
-        measures: dict[Measure, float] = {}
+    def _measured(self, study: Study) -> Iterator[tuple[str, dict[Measure, float]]]:
         for record in study.records:
             seconds = [sum(task.values()) - task.get("evaluation", 0.0) for task in record.timings]
             numbers = {
                 Measure("seconds", f"task {task}", point=str(task)): spent
                 for task, spent in enumerate(seconds, 1)
             }
-            numbers[Measure("seconds", "all tasks", point="all")] = sum(seconds)
-            study.numbers[record.run_id] |= numbers
-            measures |= numbers
-        return list(measures) or experiment.measures
+            yield record.run_id, numbers | {Measure("seconds", "all tasks", point="all"): sum(seconds)}
 
 
-class _Overlap(View):
+class _Overlap(_View):
     """Overlap of the tasks' feature densities: mean and largest over pairs, and the pairs the experiment names."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def _measured(self, study: Study) -> Iterator[tuple[str, dict[Measure, float]]]:
         self._overlaps: dict[str, dict[int, TaskOverlap]] = {}  # by row and seed
-
-    def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
-        """Compute the features of the test images and integrate."""
-        measures: dict[Measure, float] = {}
         for cell in study.complete_cells():
             overlap = run_overlap(study.restore(cell))
             self._overlaps.setdefault(cell.row, {})[cell.seed] = overlap
@@ -134,12 +125,11 @@ class _Overlap(View):
                 Measure("overlap", "mean of all pairs", point="mean"): float(overlap.pairs.mean()),
                 Measure("overlap", "largest pair", point="largest"): float(overlap.pairs.max()),
             }
-            for pair in experiment.pairs:
+            for pair in self.experiment.pairs:
                 first, second = (int(number) for number in pair.split("-"))
                 measure = Measure("overlap", f"tasks {first} and {second}", point=pair)
                 numbers[measure] = float(overlap.value[first - 1, second - 1])
-            study.numbers[cell.run_id] |= numbers
-            measures |= numbers
+            yield cell.run_id, numbers
         every = [overlap for by_seed in self._overlaps.values() for overlap in by_seed.values()]
         if every:
             error = max(float(overlap.error.max()) for overlap in every)
@@ -148,11 +138,8 @@ class _Overlap(View):
                 f"standard error of the Monte-Carlo integral of a pair of tasks: at most {error:.4f}",
                 f"the three axes hold {kept[0]:.0%} to {kept[-1]:.0%} of the variance of the features",
             ]
-        return list(measures) or experiment.measures
 
-    def draw(
-        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
-    ) -> list[Path]:
+    def draw(self, groups: Sequence[Group], statement: str, folder: Path) -> list[Path]:
         """Draw a heat map for each row, averaged over seeds, and write every pair with its error."""
         content = [
             {
@@ -165,9 +152,9 @@ class _Overlap(View):
             for row, by_seed in self._overlaps.items()
             for seed, overlap in by_seed.items()
         ]
-        text = json.dumps({"scale": experiment.statement, "runs": content}) + "\n"
+        text = json.dumps({"scale": statement, "runs": content}) + "\n"
         paths = [write_atomic(folder / "overlap.json", text)]
-        return paths + (self._draw_maps(experiment.statement, folder) if content else [])
+        return paths + (self._draw_maps(statement, folder) if content else [])
 
     def _draw_maps(self, statement: str, folder: Path) -> list[Path]:
         """Draw the overlap of each pair of tasks, a map a row; darker is less, as in the paper."""
@@ -197,22 +184,16 @@ class _Overlap(View):
             return save_figure(figure, folder / "overlap", note=statement)
 
 
-class _Embeddings(View):
+class _Embeddings(_View):
     """One class of each task: t-SNE of the first seed, silhouettes of all."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def _measured(self, study: Study) -> Iterator[tuple[str, dict[Measure, float]]]:
         self._names: list[str] = []
         self._chosen: dict[str, tuple[Tensor, Tensor]] = {}  # features and tasks, by row
-
-    def measure(self, experiment: Experiment, study: Study) -> list[Measure]:
-        """Compute the features of the chosen classes."""
-        raw = Measure("silhouette", "features as they are", point="raw")
-        sphere = Measure("silhouette", "features on the sphere", point="sphere")
         for cell in study.complete_cells():
             opened = study.restore(cell)
             rows, labels, self._names = [], [], []
-            for task, place in zip(opened.stream, experiment.classes, strict=True):
+            for task, place in zip(opened.stream, self.experiment.classes, strict=True):
                 samples = opened.evaluation_samples(task)
                 index = (samples.y == task.classes[place]).nonzero().flatten()[:_POINTS]
                 rows.append(opened.features(samples.take(index)))
@@ -220,15 +201,11 @@ class _Embeddings(View):
                 self._names.append(task.class_names[place])
             x, y = torch.cat(rows), torch.cat(labels)
             self._chosen.setdefault(cell.row, (x, y))
-            study.numbers[cell.run_id] |= {
-                raw: silhouette(x, y),
-                sphere: silhouette(F.normalize(x, dim=1), y),
-            }
-        return [raw, sphere]
+            raw = Measure("silhouette", "features as they are", point="raw")
+            sphere = Measure("silhouette", "features on the sphere", point="sphere")
+            yield cell.run_id, {raw: silhouette(x, y), sphere: silhouette(F.normalize(x, dim=1), y)}
 
-    def draw(
-        self, experiment: Experiment, groups: Sequence[Group], measures: Sequence[Measure], folder: Path
-    ) -> list[Path]:
+    def draw(self, groups: Sequence[Group], statement: str, folder: Path) -> list[Path]:
         """Draw features as they are and mapped to the sphere, and write the coordinates."""
         pictures: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
         for row, (x, y) in self._chosen.items():
@@ -238,9 +215,9 @@ class _Embeddings(View):
             {"row": row, "features": kind, "x": flat.tolist(), "task": y.tolist()}
             for (row, kind), (flat, y) in pictures.items()
         ]
-        whole = {"scale": experiment.statement, "classes": self._names, "pictures": content}
+        whole = {"scale": statement, "classes": self._names, "pictures": content}
         paths = [write_atomic(folder / "tsne.json", json.dumps(whole) + "\n")]
-        return paths + (self._draw_scatters(pictures, experiment.statement, folder) if pictures else [])
+        return paths + (self._draw_scatters(pictures, statement, folder) if pictures else [])
 
     def _draw_scatters(
         self, pictures: dict[tuple[str, str], tuple[Tensor, Tensor]], statement: str, folder: Path
@@ -266,8 +243,8 @@ class _Embeddings(View):
             return save_figure(figure, folder / "tsne", note=statement)
 
 
-VIEWS: dict[str, type[View]] = {
-    "table": View,
+VIEWS: dict[str, type[_View]] = {
+    "table": _View,
     "curves": _Curves,
     "bars": _Bars,
     "time": _Time,

@@ -110,6 +110,10 @@ class Experiment(Caption):
         names = {self.metric: "", **{name: f" {name.replace('_', ' ')}" for name in self.also}}
         return [Measure(n, SCENARIOS[s] + label, s) for n, label in names.items() for s in self.scenarios]
 
+    def heading(self, cells: Sequence[Cell]) -> str:
+        """Return the name and title, and at which scale the cells are computed."""
+        return f"{self.name}: {self.title}\n{scale_statement(cells)}"
+
     def buffers_of(self, row: Row, stream: str) -> tuple[int | None, ...]:
         """Return the buffers of a row; those of the preset on a stream that the experiment lacks."""
         return (row.buffers or self.buffers or (None,)) if stream in self.streams else (None,)
