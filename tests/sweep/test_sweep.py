@@ -24,8 +24,9 @@ from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import compute, unique
+from gplasc.study.executors import Engine
 from gplasc.study.grid import check_seeds, parse_axes
-from gplasc.study.processes import Processes, default_workers
+from gplasc.study.processes import Processes
 from gplasc.study.sweep import _grid_cells
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
@@ -358,7 +359,7 @@ def test_threads_honor_the_environment(environment, threads, expected, monkeypat
 
 def test_smoke_scale_uses_all_cores_unless_told(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert [default_workers(scale) for scale in ("paper", "cpu", "smoke")] == [1, 1, 3]
+    assert [Engine().processes(scale).workers for scale in ("paper", "cpu", "smoke")] == [1, 1, 3]
 
 
 def test_short_runs_share_a_process_but_nothing_else(tmp_path):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from gplasc._io.display import Display
 from gplasc.losses import kernels
 
 
@@ -49,6 +50,11 @@ class Shape(NamedTuple):
         """Largest relative difference of radius and center norm; absolute where theory says 0."""
         pairs = ((self.radius, theory.radius), (self.center_norm, theory.center_norm))
         return max(abs(measured - expected) / (expected or 1.0) for measured, expected in pairs)
+
+
+def show_share(shown: Display, title: str) -> Callable[[float], None]:
+    """Return what shows the share of steps done; for `after_step` of `descend`."""
+    return lambda share: shown.phase(f"{title}: {share:.0%}")
 
 
 def random_points(count: int, dim: int, generator: torch.Generator) -> Tensor:

@@ -24,7 +24,7 @@ from gplasc._io.display import display
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.losses import supcon
-from gplasc.paper.descent import Shape, descend, r2scl, random_points
+from gplasc.paper.descent import Shape, descend, r2scl, random_points, show_share
 from gplasc.report import style
 
 _CLASS_COUNTS = (2, 3, 5, 8)
@@ -63,30 +63,15 @@ def run_theory(
 
     Returns:
         The rows of theory.csv: one for each case.
-
-    Raises:
-        UserError: If matplotlib is missing.
     """
-    out = Path(out)
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     rows: list[dict[str, Any]] = []
     with closing(display()) as shown:
         for count in class_counts:
             cases = _cases(count)
-            title = f"{count} classes, {starts * len(cases)} descents"
-
-            def say(share: float, title: str = title) -> None:
-                shown.phase(f"{title}: {share:.0%}")
-
-            rows += _examine(
-                count,
-                cases,
-                steps=steps,
-                starts=starts,
-                generator=generator,
-                after_step=say,
-            )
+            say = show_share(shown, f"{count} classes, {starts * len(cases)} descents")
+            rows += _examine(count, cases, steps=steps, starts=starts, generator=generator, after_step=say)
     table = Table("", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
     files = [write_atomic(out / "theory.csv", table.to_csv()), *_figure(rows, out)]
     _print(rows)

@@ -26,7 +26,7 @@ from gplasc import geometry
 from gplasc._io.display import display
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Marked, Table
-from gplasc.paper.descent import Shape, descend, r2scl, random_points
+from gplasc.paper.descent import Shape, descend, r2scl, random_points, show_share
 from gplasc.report import style
 from gplasc.report.render import render
 from gplasc.report.section import Section
@@ -70,19 +70,11 @@ def run_toy(
 ) -> list[dict[str, Any]]:
     """Run the toy example; print radius, center norm and overlap of tasks next to the theorem's.
 
-    Args:
-        out: Folder for toy.png, toy.svg, toy.html and toy.csv.
-        seed: Seed of the starting points and of the orientation of every task.
-        steps: Steps of each descent.
-        points_per_class: Points of each class.
+    The seed is that of the starting points and of the orientation of every task.
 
     Returns:
         The rows of toy.csv: one for each panel.
-
-    Raises:
-        UserError: If matplotlib or jinja2 is missing.
     """
-    out = Path(out)
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     region = geometry.region(_NUM_TASKS, _NUM_CLASSES, _MARGIN)
@@ -95,13 +87,10 @@ def run_toy(
     plan["(e) 3 tasks, SupCon"] = [(None, None)] * _NUM_TASKS
     plan["(f) 3 tasks, R2SCL"] = [(region.k, center) for center in centers]
     train = partial(_train_task, points_per_class=points_per_class, steps=steps, generator=generator)
-    trained = []
     with closing(display()) as shown:
+        trained = []
         for name, tasks in plan.items():
-
-            def say(share: float, name: str = name) -> None:
-                shown.phase(f"{name}: {share:.0%}")
-
+            say = show_share(shown, name)
             trained.append([train(k, center, after_step=say) for k, center in tasks])
         shown.phase("overlap, figures, page")
         rows = [_compare(name, tasks) for name, tasks in zip(plan, trained, strict=True)]
@@ -128,16 +117,10 @@ def _train_task(
     # Single precision is far finer than the tolerance, and twice as fast.
     start = random_points(len(labels), 3, generator).float()
 
+    weights = {"range_weight": _RANGE_WEIGHT, "position_weight": _POSITION_WEIGHT}
+
     def objective(z: Tensor, _: float) -> Tensor:
-        return r2scl(
-            z,
-            labels,
-            temperature=_TEMPERATURE,
-            k=k,
-            range_weight=_RANGE_WEIGHT,
-            center=center,
-            position_weight=_POSITION_WEIGHT,
-        )
+        return r2scl(z, labels, temperature=_TEMPERATURE, k=k, center=center, **weights)
 
     # Most of the movement is early: the film's pictures lie closer together there.
     record = {0, *(round(step) for step in np.geomspace(1, steps, 18))}
@@ -240,8 +223,7 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[_Task]]) -> list[Sph
     spheres = []
     for row, tasks in zip(rows[:4], trained[:4], strict=True):
         corners = _class_means(tasks[0])
-        normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
-        normal = normal / np.linalg.norm(normal)
+        normal = _across(corners[1] - corners[0], corners[2] - corners[0])
         if tasks[0].center is not None:
             normal = tasks[0].center.numpy()
         # A corner a little off the front shows the triangle from its best side.
@@ -253,8 +235,7 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[_Task]]) -> list[Sph
         view = _seen_from(normal, side, 52)
         spheres.append(Sphere(row["panel"], caption, _drawn(row, tasks), view, normal, style.STRUCTURE))
     first, second = (task.center.numpy() for task in trained[5][:2] if task.center is not None)
-    normal = np.cross(first, second)
-    normal = normal / np.linalg.norm(normal)
+    normal = _across(first, second)
     view = _seen_from(normal, first, 68)
     for row, tasks in zip(rows[4:], trained[4:], strict=True):
         caption = (
@@ -263,6 +244,12 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[_Task]]) -> list[Sph
         )
         spheres.append(Sphere(row["panel"], caption, _drawn(row, tasks), view, normal, None))
     return spheres
+
+
+def _across(first: _Array, second: _Array) -> _Array:
+    """The direction that is perpendicular to both, of length 1."""
+    normal = np.cross(first, second)
+    return np.asarray(normal / np.linalg.norm(normal))
 
 
 def _drawn(row: dict[str, Any], tasks: list[_Task]) -> tuple[TaskFeatures, ...]:
@@ -297,10 +284,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         [
             row["panel"],
             "none" if row["k"] is None else f"{row['k']:.4g}",
-            *(
-                f"{row[name]:.4f}"
-                for name in ("radius", "theory_radius", "center_norm", "theory_center_norm")
-            ),
+            *(f"{row[n]:.4f}" for n in ("radius", "theory_radius", "center_norm", "theory_center_norm")),
             f"{100 * row['deviation']:.2f}%",
             "yes" if row["agrees"] else Marked("no", "worse"),
         ]
@@ -316,8 +300,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         ]
         for row in rows[4:]
     ]
-    Table(
-        "Overlap of three tasks (0 apart, 1 the same) and angle between them",
-        ["panel", "this run", "mean turn", "worst turn", "closest", "assured"],
-        overlaps,
-    ).print()
+    columns = ["panel", "this run", "mean turn", "worst turn", "closest", "assured"]
+    Table("Overlap of three tasks (0 apart, 1 the same) and angle between them", columns, overlaps).print()

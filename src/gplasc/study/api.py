@@ -82,9 +82,7 @@ def compare(
         set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
         temperatures=(),
     )
-    workspace = Workspace(Path(out), data_dir, device)
-
-    display = open_display(quiet)
+    workspace, display = Workspace(Path(out), data_dir, device), open_display(quiet)
 
     def open_executor() -> Executor:
         return _ThisProcess(display) if workers == 1 else Processes(workers)
@@ -92,10 +90,11 @@ def compare(
     return compare_rows(plan, methods_alone(plan), workspace, open_executor, display=display)[0]
 
 
-class _ThisProcess:
-    """Computes one cell after the other in this process, which needs no guard in scripts."""
+class _ThisProcess(Executor):
+    """Computes one cell after the other in this process, which needs no guard in scripts.
 
-    slots = 1
+    A run has ended when another call comes, so there is nothing to cancel or to stop.
+    """
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -114,15 +113,6 @@ class _ThisProcess:
             outcome = Outcome(cell, "done", result.record, seconds=time.monotonic() - start)
         future.set_result(outcome)
         return future
-
-    def cancel(self, run_id: str) -> None:
-        """Do nothing: a run has ended when another call comes."""
-
-    def stop(self, *, now: bool = False) -> None:
-        """Do nothing, see `cancel`."""
-
-    def close(self) -> None:
-        """Do nothing, see `cancel`."""
 
 
 class _OneOfMany(Display):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from gplasc._io.display import Moment
 from gplasc._io.text import duration
@@ -90,15 +90,17 @@ Listener = Callable[[Cell, Moment], None]
 """Called with the progress of a running cell, from any thread."""
 
 
-class Executor(Protocol):
+class Executor:
     """Where cells are computed: processes of this machine, or a cluster."""
 
     @property
     def slots(self) -> int | None:
         """How many cells are computed at the same time; None: unknown."""
+        return None
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         """Queue a cell; its future always ends with an outcome, whatever happens to the run."""
+        raise NotImplementedError
 
     def cancel(self, run_id: str) -> None:
         """Let one run save itself and end; its outcome is "interrupted", unless it was about to end anyway."""

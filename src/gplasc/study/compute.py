@@ -39,7 +39,7 @@ def compute(
     on_moment: Callable[[Cell, Moment], None] = lambda cell, moment: None,
     on_outcome: Callable[[Outcome], None] = lambda outcome: None,
 ) -> dict[str, Outcome]:
-    """Compute all cells; the executor is closed at the end.
+    """Compute all cells; return how each run ended, by run id. The executor is closed at the end.
 
     Complete runs are not computed again, runs that were cut off continue, and a run that another process computes
     is waited for after all others. Ctrl-C or SIGTERM lets running runs save themselves; a second one ends them at
@@ -54,15 +54,13 @@ def compute(
         on_moment: Called with the progress of running cells.
         on_outcome: Called with each outcome, before the next cell is asked for.
 
-    Returns:
-        How each run ended, by run id.
-
     Raises:
         Interrupted: If a signal asked to stop.
     """
     computation = _Computation(workspace, executor, display or Display(), on_moment, on_outcome)
+    slots = None
     if isinstance(cells, Sequence):
-        cells, slots = unique(cells), None
+        cells = unique(cells)
         computation.display.begin(cells)
     else:
         slots = executor.slots
@@ -90,17 +88,14 @@ class _Computation:
     _busy: list[tuple[float, Cell]] = field(default_factory=list)  # when to try again
     _moments: dict[str, tuple[Cell, Moment]] = field(
         default_factory=dict
-    )  # the latest of each run, not passed on yet
+    )  # the latest of each run, to be shown
 
     def run(self, cells: Iterator[Cell], slots: int | None, stops: Sequence[int]) -> None:
         """Compute until nothing is left, or the computation was stopped."""
         heeded = 0
         while True:
-            while not stops and (slots is None or len(self._pending) + len(self._busy) < slots):
-                cell = next(cells, None)
-                if cell is None:
-                    break
-                self._submit(cell)
+            if not stops:
+                self._submit_next(cells, slots, stops)
             if not self._pending and (stops or not self._busy):
                 return
             self._wait()
@@ -109,8 +104,15 @@ class _Computation:
                 self.executor.stop(now=heeded > 1)
                 if heeded == 1:
                     self.display.say("stopping: running runs are saved first; once more to end them at once")
-            elif self._busy and not stops and self._busy[0][0] <= time.monotonic():
-                self._submit(self._busy.pop(0)[1])
+
+    def _submit_next(self, cells: Iterator[Cell], slots: int | None, stops: Sequence[int]) -> None:
+        """Fill the free slots, and try again what another process was computing."""
+        if self._busy and self._busy[0][0] <= time.monotonic():
+            self._submit(self._busy.pop(0)[1])
+        while not stops and (slots is None or len(self._pending) + len(self._busy) < slots):
+            if (cell := next(cells, None)) is None:
+                return
+            self._submit(cell)
 
     def _submit(self, cell: Cell) -> None:
         try:

@@ -2,6 +2,7 @@
 
 # Annotations are objects here, not text: the command line inherits the fields.
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -35,14 +36,13 @@ class Engine:
     def processes(self, scale: "Scale", *, single: bool = False) -> "Processes":
         """Return processes of this machine, also in place of a cluster: a dry run asks for their number.
 
-        Args:
-            scale: Scale of the runs, which decides how many processes there are by default.
-            single: Whether runs must be computed one at a time on this machine.
+        By default there is one, at smoke scale one a core (at most 8). ``single``: runs must be computed one at a
+        time on this machine.
 
         Raises:
             UserError: If an option is not allowed.
         """
-        from gplasc.study.processes import Processes, default_workers
+        from gplasc.study.processes import Processes
 
         if self.engine == "processes":
             for option in ("address", "cpus", "gpus", "storage"):
@@ -56,7 +56,10 @@ class Engine:
             raise UserError(
                 "--workers was given with --engine ray, where --cpus and --gpus decide how many runs fit; leave it out"
             )
-        processes = Processes(default_workers(scale) if self.workers is None else self.workers, self.threads)
+        workers = self.workers
+        if workers is None:
+            workers = min(8, os.cpu_count() or 1) if scale == "smoke" else 1
+        processes = Processes(workers, self.threads)
         return Processes(1, self.threads) if single else processes
 
     def open(self, scale: "Scale", *, single: bool = False) -> "Executor":

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 from gplasc._io.display import Display, Moment, Shown
 from gplasc.errors import UserError
 from gplasc.runs.workspace import Busy, Workspace
-from gplasc.settings.types import Scale
-from gplasc.study.cell import Cell, Listener, Outcome
+from gplasc.study.cell import Cell, Executor, Listener, Outcome
 
 _LOG = "log.txt"
 # Imported once by the fork server.
@@ -36,7 +35,7 @@ _REPORT_EVERY = 0.5  # seconds between two reports of a run
 _YOUNG = 120.0  # seconds during which a process may start another run
 
 
-class Processes:
+class Processes(Executor):
     """An executor with processes of this machine.
 
     Args:
@@ -52,8 +51,8 @@ class Processes:
         for name, number in (("workers", workers), ("threads", threads)):
             if number is not None and number < 1:
                 raise UserError(f"--{name} was given as {number}; it must be at least 1")
-        self.workers = self.slots = workers
-        self.threads = threads or default_threads(workers)
+        self.workers = workers
+        self.threads = threads or _default_threads(workers)
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
@@ -66,6 +65,11 @@ class Processes:
         self._active: dict[str, _Worker] = {}
         self._cancelled: set[str] = set()
         self._stopping = False
+
+    @property
+    def slots(self) -> int:
+        """The number of processes."""
+        return self.workers
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         """Queue a cell; it is computed as soon as a process is free."""
@@ -139,12 +143,7 @@ class Processes:
         return _Worker(process, ours, time.monotonic())
 
 
-def default_workers(scale: Scale) -> int:
-    """Return how many runs to compute at the same time: one a core (at most 8) at smoke scale, else 1."""
-    return min(8, os.cpu_count() or 1) if scale == "smoke" else 1
-
-
-def default_threads(workers: int) -> int:
+def _default_threads(workers: int) -> int:
     """Return OMP_NUM_THREADS if it is a positive number, else the cores divided among the workers."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
@@ -250,8 +249,7 @@ def _end_with_parent() -> None:
 class Reporter(Display):
     """Sends the progress of a run to the process that waits for it.
 
-    Args:
-        send: Called with a moment now and then; may raise OSError when nobody is there anymore.
+    ``send`` is called with a moment now and then; it may raise OSError when nobody is there anymore.
     """
 
     def __init__(self, send: Callable[[Moment], None]) -> None:

@@ -33,7 +33,7 @@ from gplasc.errors import UserError
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file, read_from_copies
-from gplasc.study.cell import Cell, Listener, Outcome
+from gplasc.study.cell import Cell, Executor, Listener, Outcome
 from gplasc.study.executors import Engine
 from gplasc.study.processes import Reporter, run_cell
 from gplasc.study.storage import Storage
@@ -42,22 +42,15 @@ _LOOK_EVERY = 0.25  # seconds between two looks at tasks and progress
 _RETRIES = 3  # how often a run starts again after its worker or node died
 
 
-class RayExecutor:
-    """An executor with the nodes of a Ray cluster.
-
-    Args:
-        engine: The cluster, and what each run needs of it.
+class RayExecutor(Executor):
+    """An executor with the nodes of a Ray cluster; the engine says which, and what each run needs of it.
 
     Raises:
         UserError: If Ray is not installed, the cluster or the storage cannot be reached, or a number is not allowed.
     """
 
     def __init__(self, engine: Engine) -> None:
-        cpus, gpus, threads = (
-            (1.0 if engine.cpus is None else engine.cpus),
-            engine.gpus or 0.0,
-            engine.threads,
-        )
+        cpus, gpus = 1.0 if engine.cpus is None else engine.cpus, engine.gpus or 0.0
         if cpus <= 0:
             raise UserError(f"--cpus was given as {cpus:g}; each run needs more than 0")
         if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
@@ -96,7 +89,7 @@ class RayExecutor:
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         self._board: Any = self._ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
         self._task: Any = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_compute)
-        self._num_threads = threads or max(1, int(cpus))
+        self._num_threads = engine.threads or max(1, int(cpus))
         self._marks: dict[Path, Path] = {}
         self._sources: dict[str, str] = {}
         self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task
@@ -264,8 +257,8 @@ class _Board:
         self._moments[run_id] = moment
 
     def take(self) -> dict[str, Moment]:
-        found, self._moments = self._moments, {}
-        return found
+        moments, self._moments = self._moments, {}
+        return moments
 
 
 # ---- in the worker -------------------------------------------------------------------------------------------------
@@ -281,17 +274,7 @@ def _compute(
     threads: int,
     storage: Storage | None,
 ) -> tuple[Outcome, dict[str, bytes]]:
-    """Compute one run; return its files too if its folder is not shared.
-
-    Args:
-        cell: The run.
-        workspace: Where the driver stores it.
-        board: Where its progress is kept.
-        sources: The user's source files, by path.
-        mark: A file that is found here if the folder of the runs is shared; None: it shall not be looked for.
-        threads: Threads of torch.
-        storage: Where checkpoints are kept.
-    """
+    """Compute one run; return its files too if its folder is not shared: then the file ``mark`` does not exist here."""
     import torch
 
     start = time.monotonic()

@@ -42,11 +42,11 @@ class Storage:
         try:
             self._files.makedirs(self._root, exist_ok=True)
             self._files.pipe_file(path, b"gplasc")
-            found = self._files.cat_file(path)
+            content = self._files.cat_file(path)
             self._files.rm_file(path)
         except Exception as error:  # each kind of storage has errors of its own
             raise UserError(f"--storage {self._address} cannot be written: {_reason(error)}") from None
-        if found != b"gplasc":
+        if content != b"gplasc":
             raise UserError(f"--storage {self._address} does not return what was written to it")
 
     def fetch(self, folder: Path) -> None:
