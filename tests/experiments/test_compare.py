@@ -37,7 +37,7 @@ from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
 from gplasc.study.stored import CLASS_IL, OVERLAP, choose, read_results
-from gplasc.study.tables import comparison_tables, gains_chart, write_gains
+from gplasc.study.tables import _gains_chart, comparison_tables, write_gains
 
 ROOT = Path(__file__).parents[2]
 fill_tables = runpy.run_path(str(ROOT / "scripts" / "docs"))["fill_tables"]
@@ -511,7 +511,7 @@ def test_picture_of_the_gains_equals_the_stored_results(tmp_path):
 
 def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
     done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40), temperatures=())
-    chart = gains_chart([done.results])
+    chart = _gains_chart([done.results])
     assert [series.name for series in chart.series] == ["gplasc"]
     assert chart.series[0].x == tuple(f"co2l on {TINY}, buffer {size}" for size in (20, 40))
     tests = done.results.groups(stage="test")

@@ -80,11 +80,11 @@ def compare_rows(
     """Tune all rows on validation, choose, compute the chosen settings on test, and write tables into ``out``.
 
     Complete runs are not computed again, so the same call continues what was cut off. With one trial a row nothing is
-    tuned: the preset is what is compared.
+    tuned: the preset is what is compared. The experiment is the one that the plan names, or that of `methods_alone`.
 
     Args:
         plan: What is compared, and how.
-        experiment: The experiment that the plan names, or that of `methods_alone`.
+        experiment: The rows.
         workspace: Where the runs are.
         open_executor: Returns what computes the runs; called once for each of the two stages, if it has runs left.
         summary: Where the results are written too. Runs that have numbers there are not computed again: a comparison
@@ -338,16 +338,21 @@ def _choices(plan: ComparePlan, contenders: Sequence[_Contender], tuning: Study)
 
 
 def _stored_groups(plan: ComparePlan, contenders: Sequence[_Contender], study: Study) -> list[Group]:
-    """Return all groups; a row for which no trial was completed has one without numbers."""
-    groups = {tuple(group.labels.items()): group for group in study.groups()}
-    stages: dict[str, list[Group]] = {"tuning": [], "test": [], "temperature": []}
-    for one in contenders:
-        labels = {"stage": "test", **one.preset.labels}
-        empty = Group(labels, {}, dict.fromkeys(plan.seeds, ""), one.config.flat())
-        stages["test"].append(groups.pop(tuple(labels.items()), empty))
-    for group in groups.values():
-        stages[group.labels["stage"]].append(group)
-    return [group for some in stages.values() for group in some]
+    """Return all groups with the settings that are stored: of a trial what is searched, of a run on test all.
+
+    A row for which no trial was completed has a group without numbers.
+    """
+    every, stored = study.groups(), []
+    for stage in ("tuning", "test", "temperature"):
+        for one in contenders:
+            labels = {"stage": stage, **one.preset.labels}
+            own = [group for group in every if labels.items() <= group.labels.items()]
+            if stage == "test":
+                stored += own or [Group(labels, {}, dict.fromkeys(plan.seeds, ""), one.config.flat())]
+            else:
+                names = one.searched if stage == "tuning" else ()
+                stored += [replace(g, settings={name: g.settings[name] for name in names}) for g in own]
+    return stored
 
 
 def _code(study: Study, earlier: Results | None) -> dict[str, tuple[str, ...]]:

@@ -68,28 +68,18 @@ class Results(Settings):
         **about: Any,
     ) -> Results:
         """Keep what is stored of groups and of the values that were searched for each row."""
-        axes = tuple(_Searched(labels=labels, values=values) for labels, values in searched)
-
-        def settings(group: Group) -> Mapping[str, Any]:
-            if group.labels["stage"] != "tuning":
-                return group.settings if group.labels["stage"] == "test" else {}
-            names = next(one.values for one in axes if one.labels.items() <= group.labels.items())
-            return {name: group.settings[name] for name in names}
-
-        def values(group: Group) -> dict[str, Any]:
-            return {name: group.values[m] for name, m in _MEASURES.items() if group.by_seed(m)}
-
-        numbers = tuple(
+        numbers = [
             _Numbers(
                 labels=group.labels,
                 bases=group.bases,
-                settings=settings(group),
+                settings=group.settings,
                 runs=group.runs,
-                values=values(group),
+                values={name: group.values[m] for name, m in _MEASURES.items() if group.by_seed(m)},
             )
             for group in groups
-        )
-        return cls(searched=axes, numbers=numbers, **about)
+        ]
+        axes = [_Searched(labels=labels, values=values) for labels, values in searched]
+        return cls(searched=tuple(axes), numbers=tuple(numbers), **about)
 
     def groups(self, **where: _Label | None) -> list[Group]:
         """Return the groups with these labels; None selects those without the label."""
@@ -109,6 +99,23 @@ class Results(Settings):
     def evaluated_on(self) -> str:
         """The split that the final runs were evaluated on: test, or validation in a search where nothing is tuned."""
         return next((str(g.settings["data.evaluate_on"]) for g in self.groups(stage="test")), "test")
+
+    @property
+    def protocol(self) -> str:
+        """How the numbers were made."""
+        plan = self.plan
+        seeds, tune_seeds = (", ".join(map(str, some)) for some in (plan.seeds, plan.tune_seeds))
+        if not plan.tunes:
+            return (
+                "Nothing was tuned: every row has the preset, changed only by what its name and the command say. "
+                f"Seeds {seeds}, evaluated on {self.evaluated_on}."
+            )
+        budget = f"; trials with {', '.join(plan.tune_set)}" if plan.tune_set else ""
+        return (
+            f"Each row was tuned with {plan.trials} trials (the preset and {plan.trials - 1} more) on a validation "
+            f"split of {plan.validation:.0%} of the training samples (seed {tune_seeds}{budget}); the best mean "
+            f"class-IL was then trained on all training samples with the fresh seeds {seeds} and evaluated on test."
+        )
 
     def trials(self, row: Group) -> list[Group]:
         """Return the trials of a row, in their order."""

@@ -86,19 +86,18 @@ class _Number:
                 self.published_overhead = 100 * (self.published.mean / theirs.mean - 1)
 
     def _published(self, row: str) -> Published | None:
-        table = self.caption.published_table(self.measure.scenario)
-        return (
-            None
-            if table is None
-            else lookup(
-                table,
-                row,
-                stream=self.group.labels["stream"],
-                buffer=self.caption.buffer(self.group),
-                scenario=self.measure.scenario,
-                metric=self.measure.metric,
-                point=self.measure.point,
-            )
+        labels, measure = self.group.labels, self.measure
+        table = self.caption.published_table(measure.scenario)
+        if table is None:
+            return None
+        return lookup(
+            table,
+            row,
+            stream=labels["stream"],
+            buffer=self.caption.buffer(self.group),
+            scenario=measure.scenario,
+            metric=measure.metric,
+            point=measure.point,
         )
 
     def lines(self, marks: dict[str, int]) -> list[str]:
@@ -215,7 +214,7 @@ def comparison_tables(
     tables: list[Table | None] = []
     for table in result_tables(results.caption, results.groups(stage="test"), results.measures):
         if not streams or table.name in streams:
-            whole = replace(table, notes=[_protocol(results), *table.notes], commands=[results.command])
+            whole = replace(table, notes=[results.protocol, *table.notes], commands=[results.command])
             tables += [whole if kind == "results" else makers[kind](results, table.name) for kind in kinds]
     return [table for table in tables if table is not None]
 
@@ -234,37 +233,13 @@ def write_comparison(results: Results, folder: Path) -> list[Path]:
     ]
 
 
-def streams_table(comparisons: Sequence[Results]) -> Table:
-    """Return class-IL of the rows of several comparisons, with a column for each stream and the mean gain."""
-    cells: dict[str, dict[str, str]] = {}
-    gains: dict[str, list[float]] = {}
-    for tests in (results.groups(stage="test") for results in comparisons):
-        for group in tests:
-            row, gain = group.labels["row"], group.gain(CLASS_IL, tests)
-            text = str(group.spread(CLASS_IL)) + (f"\n{gain.mean:+.2f}" if gain else "")
-            cells.setdefault(row, {})[group.labels["stream"]] = text
-            gains.setdefault(row, []).extend([gain.mean] if gain else [])
-    streams = list(dict.fromkeys(stream for own in cells.values() for stream in own))
-    means = {row: f"{sum(own) / len(own):+.2f}" for row, own in gains.items() if len(own) == len(streams)}
-    return Table(
-        f"Final class-IL accuracy on {_splits(comparisons)}, percent",
-        [Column("", "left"), *(Column(stream, "left") for stream in streams), Column("mean gain")],
-        [[row, *map(own.get, streams), means.get(row)] for row, own in cells.items()],
-        [
-            "Mean ± std (n = number of seeds), and the mean of the paired differences to the first row.",
-            *dict.fromkeys(map(_protocol, comparisons)),
-        ],
-        commands=[results.command for results in comparisons],
-    )
-
-
 def write_gains(path: Path, comparisons: Sequence[Results]) -> list[Path]:
     """Draw what is gained over each base, with intervals, and return the path; nothing if nothing is compared."""
-    chart = gains_chart(comparisons)
+    chart = _gains_chart(comparisons)
     return write_charts([chart], path.with_suffix(""), (".svg",), columns=1) if chart.drawable else []
 
 
-def gains_chart(comparisons: Sequence[Results]) -> Chart:
+def _gains_chart(comparisons: Sequence[Results]) -> Chart:
     """Return a chart with a place for each base and stream, and a mark for each row that is compared with it."""
     rows = []
     for results in comparisons:
@@ -279,8 +254,9 @@ def gains_chart(comparisons: Sequence[Results]) -> Chart:
         x = [f"{g.bases[0]} on {g.labels['stream']}" + f", buffer {buffer}" * several for g, buffer, _ in own]
         mean, low, high = zip(*((gain.mean, gain.low, gain.high) for *_, gain in own), strict=True)
         series.append(Series(name, tuple(x), mean, low, high, number))
+    splits = " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
     return Chart(
-        f"Gain in final class-IL accuracy on {_splits(comparisons)}",
+        f"Gain in final class-IL accuracy on {splits}",
         "compared with",
         "paired difference, percentage points, 95 % interval",
         tuple(series),
@@ -289,10 +265,6 @@ def gains_chart(comparisons: Sequence[Results]) -> Chart:
         guides=(Guide(0.0),),
         name="gains",
     )
-
-
-def _splits(comparisons: Sequence[Results]) -> str:
-    return " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
 
 
 def _compared(group: Group) -> str:
@@ -345,33 +317,27 @@ def _tuning(results: Results, stream: str) -> Table | None:
 def _temperatures(results: Results, stream: str) -> Table | None:
     """Return class-IL for each temperature, with and without plug-ins, all else at the preset."""
     groups = results.groups(stage="temperature", stream=stream)
+    if not groups:
+        return None
     rows: dict[tuple[Any, ...], list[Group]] = {}
     for group in groups:
         rows.setdefault((group.labels.get("buffer"), group.labels["row"]), []).append(group)
-
-    def text(group: Group) -> str:
-        gain = group.gain(CLASS_IL, groups)
-        return (str(group.spread(CLASS_IL)) if group.values else "failed") + (
-            f"\nto {group.bases[0]} {gain}" if gain else ""
-        )
-
-    changes = [own[-1].difference(CLASS_IL, own[0]) for own in rows.values()]
-    cells = [
-        [*place, *map(text, own), str(change) if change.count else ""]
-        for (place, own), change in zip(rows.items(), changes, strict=True)
-    ]
+    cells = []
+    for place, own in rows.items():
+        texts = []
+        for group in own:
+            gain = group.gain(CLASS_IL, groups)
+            text = str(group.spread(CLASS_IL)) if group.values else "failed"
+            texts.append(f"{text}\nto {group.bases[0]} {gain}" if gain else text)
+        change = own[-1].difference(CLASS_IL, own[0])
+        cells.append([*place, *texts, str(change) if change.count else ""])
     names = [f"{temperature:g}" for temperature in results.plan.temperatures]
-    heads = [
-        "",
-        *(f"temperature {name}" for name in names),
-        " to ".join((names[0], names[-1])) if names else "",
-    ]
+    heads = ["", *(f"temperature {name}" for name in names), f"{names[0]} to {names[-1]}"]
     title = f"Temperature x plug-in on {stream}: class-IL on {results.evaluated_on}, percent"
     notes = [
         "All other settings are those of the preset. Student's intervals of 95 percent of paired differences."
     ]
-    columns = [Column("buffer"), *(Column(head, "left") for head in heads)]
-    return Table(title, columns, cells, notes) if cells else None
+    return Table(title, [Column("buffer"), *(Column(head, "left") for head in heads)], cells, notes)
 
 
 def _trials(results: Results) -> Table:
@@ -387,26 +353,5 @@ def _trials(results: Results) -> Table:
     return Table("", names, lines)
 
 
-def _protocol(results: Results) -> str:
-    """Return how the numbers were made."""
-    plan = results.plan
-    if not plan.tunes:
-        return (
-            "Nothing was tuned: every row has the preset, changed only by what its name and the command say. Seeds "
-            f"{_list(plan.seeds)}, evaluated on {results.evaluated_on}."
-        )
-    budget = f"; trials with {', '.join(plan.tune_set)}" if plan.tune_set else ""
-    return (
-        f"Each row was tuned with {plan.trials} trials (the preset and {plan.trials - 1} more) on a validation "
-        f"split of {plan.validation:.0%} of the training samples (seed {_list(plan.tune_seeds)}{budget}); the "
-        "best mean class-IL was then trained on all training samples with the fresh seeds "
-        f"{_list(plan.seeds)} and evaluated on test."
-    )
-
-
 def _values(trial: Group) -> str:
     return ", ".join(f"{name}={value}" for name, value in trial.settings.items())
-
-
-def _list(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
