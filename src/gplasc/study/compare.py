@@ -190,7 +190,7 @@ def _plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[_Contend
     if experiment.single:
         raise UserError(f"{experiment.name} measures time, which is not tuned; leave out --fair")
     composed = _compose(experiment, plan)
-    keep = composed.row_filter(plan.only, ())
+    keep = composed.row_filter(plan.only)
     places = [
         (row, stream, buffer)
         for stream in composed.streams

@@ -44,21 +44,7 @@ _TEXT = (
 
 
 def run_demo(out: Path, *, workers: int = 2, scale: Scale = "cpu", display: Display | None = None) -> int:
-    """Compute the six runs, write the page ``out/report.html``, and print the table.
-
-    Args:
-        out: Folder of the runs and of the page.
-        workers: Runs computed at the same time, in processes.
-        scale: Scale of the runs.
-        display: Shows the progress.
-
-    Returns:
-        0, or 1 if a run failed.
-
-    Raises:
-        UserError: If the runs or the page cannot be written.
-        Interrupted: If a signal asked to stop.
-    """
+    """Compute the six runs, write ``out/report.html``, print the table, and return 1 if a run failed, else 0."""
     print("Six runs: ten digits in five tasks with Co2L, Co2L+GPLASC and Co2L+GPLASC+, seeds 0 and 1.")
     specs = [
         RunRequest("seq-digits", "co2l", plugins, seed=seed, scale=scale, settings=_SETTINGS).resolve()

@@ -130,15 +130,8 @@ class Experiment(Caption):
             # Synthetic images have a size of their own.
             replaced = {"data.image_size": None, **other.settings} if other else {}
             settings = {**replaced, **self.smoke, **settings}
-        spec = RunRequest(
-            stream,
-            row.method,
-            row.plugins,
-            buffer=buffer if row.memory is None else row.memory,
-            seed=seed,
-            scale=scale,
-            settings=settings,
-        ).resolve()
+        size = buffer if row.memory is None else row.memory
+        spec = RunRequest(stream, row.method, row.plugins, size, seed, scale, settings).resolve()
         if other is not None:
             # The presets of the real stream hold; only its images are replaced.
             config = spec.config.model_copy(update={"stream": other.stream})
@@ -151,8 +144,8 @@ class Experiment(Caption):
         scale: Scale,
         seeds: Sequence[int] = (),
         *,
-        only: Iterable[str] = (),
-        methods: Iterable[str] = (),
+        only: Sequence[str] = (),
+        methods: Sequence[str] = (),
     ) -> list[Cell]:
         """Return every run of the experiment at a scale, narrowed to what the user asked for, row by row.
 
@@ -167,33 +160,28 @@ class Experiment(Caption):
             UserError: If a name is unknown, nothing is left, or a seed is negative or given twice.
         """
         check_seeds(seeds)
-        keep = self.row_filter(tuple(only), tuple(methods))
+        for method in methods:
+            if method not in (known := {row.method for row in self.rows}):
+                raise UserError(f"{self.name} has no method '{method}'; {did_you_mean(method, known)}")
+        keep = self.row_filter(only)
         cells = [
             self.cell(row, stream, buffer, seed, scale)
             for row in self.rows
             for stream in row.streams or self.streams
             for buffer in row.buffers or self.buffers or (None,)
-            if keep(row, stream, buffer)
+            if keep(row, stream, buffer) and (not methods or row.method in methods)
             for seed in seeds or SEEDS[scale]
         ]
         if not cells:
             raise UserError(f"nothing of {self.name} is left by --only and --methods; leave one of them out")
         return cells
 
-    def row_filter(
-        self, only: tuple[str, ...], methods: tuple[str, ...]
-    ) -> Callable[[Row, str, int | None], bool]:
-        """Return what tells whether a row with a stream and a buffer is kept; see `cells` for the arguments.
+    def row_filter(self, only: Sequence[str]) -> Callable[[Row, str, int | None], bool]:
+        """Return what tells whether a row with a stream and a buffer is kept; see `cells`.
 
         Raises:
             UserError: If a name is unknown.
         """
-        known_methods = {row.method for row in self.rows}
-        for method in methods:
-            if method not in known_methods:
-                raise UserError(
-                    f"{self.name} has no method '{method}'; {did_you_mean(method, known_methods)}"
-                )
         names = {
             "streams": set(self.streams) | {s for row in self.rows for s in row.streams or ()},
             "buffers": {str(b) for row in self.rows for b in row.buffers or self.buffers or ()},
@@ -210,7 +198,7 @@ class Experiment(Caption):
 
         def keep(row: Row, stream: str, buffer: int | None) -> bool:
             facts = {"streams": [stream], "buffers": [str(buffer)], "rows": [row.name, row.group or row.name]}
-            return (not methods or row.method in methods) and all(
+            return all(
                 any(fnmatch.fnmatchcase(fact, word) for fact in facts[kind] for word in words)
                 for kind, words in wanted.items()
             )

@@ -34,12 +34,8 @@ def forecast(
 ) -> str:
     """Return in sentences how many runs are left, and how long they take; a run that was cut off counts whole.
 
-    Args:
-        cells: The runs.
-        workspace: Where they are stored, and data sets are read.
-        workers: Runs that will be computed at the same time.
-        threads: Threads of torch that each run will have; default: those of this process.
-        budget: Seconds after which no further kind of run is measured.
+    The runs are measured with the threads of torch that they will have (default: those of this process), for at most
+    ``budget`` seconds.
     """
     cells = unique(cells)
     left = [cell for cell in cells if not (workspace.out / cell.run_id / RECORD).exists()]
@@ -55,15 +51,16 @@ def forecast(
     how = dict.fromkeys(seconds, "as long as complete runs of the same kind")
     on_stream: dict[_Kind, list[float]] = defaultdict(list)
     problems: dict[str, None] = {}
-    start = time.monotonic()
+    end = time.monotonic() + budget
     for kind, (cell, *_) in kinds.items():
-        if kind not in how and time.monotonic() - start < budget:
-            try:
-                with torch_threads(threads):
-                    cost, _ = measure_cost(cell.spec, data_dir=workspace.data_dir, device=workspace.device)
-            except UserError as error:
-                problems[f"could not be measured: {error}"] = None
-                continue
+        if kind in how or time.monotonic() >= end:
+            continue
+        try:
+            with torch_threads(threads):
+                cost, _ = measure_cost(cell.spec, data_dir=workspace.data_dir, device=workspace.device)
+        except UserError as error:
+            problems[f"could not be measured: {error}"] = None
+        else:
             seconds[kind], how[kind] = cost, "from a few measured steps"
             on_stream[kind[:3]].append(cost)
     for kind in kinds:

@@ -10,13 +10,7 @@ from gplasc.settings.parse import parse_value
 
 
 def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
-    """Read axes such as ``margin=0,0.1``; a TOML list allows values that contain commas.
-
-    Args:
-        words: One axis each.
-
-    Returns:
-        The values of every axis.
+    """Read axes such as ``margin=0,0.1``, one a word; a TOML list allows values that contain commas.
 
     Raises:
         UserError: If a word is not an axis, or an axis is given twice or has no values.

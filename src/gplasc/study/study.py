@@ -58,15 +58,9 @@ class Study:
     def compute(
         self, executor: Executor, display: Display | None = None, *, again: Container[str] = ()
     ) -> Study:
-        """Compute all runs without numbers; complete ones are read from their folders.
+        """Compute all runs without numbers and those named ``again``; complete ones are read from their folders.
 
-        Args:
-            executor: Where they are computed; it is closed at the end.
-            display: Shows the progress; default: nothing is shown.
-            again: Ids of runs that are computed although their numbers are known.
-
-        Returns:
-            The study itself. The runs that failed are its `failures`.
+        The executor is closed at the end. Returns the study itself; the runs that failed are its `failures`.
 
         Raises:
             Interrupted: If a signal asked to stop.
@@ -102,8 +96,7 @@ class Study:
     def groups(self, **where: str | int | float | None) -> list[Group]:
         """Return the cells that differ in the seed alone as groups, in the order of their first cells.
 
-        Args:
-            where: Labels that the groups must have; None: those without the label.
+        Only those with the labels ``where``; None selects those without the label.
         """
         same: dict[tuple[tuple[str, object], ...], list[Cell]] = {}
         for cell in self.cells:
@@ -157,15 +150,9 @@ class Study:
         rows = []
         for cell in self.cells:
             numbers, outcome = self.numbers.get(cell.run_id, {}), self.outcomes.get(cell.run_id)
-            rows.append(
-                [
-                    *(cell.labels.get(name) for name in labels),
-                    cell.seed,
-                    cell.run_id,
-                    *(numbers.get(measure) for measure in measures),
-                    outcome.error if outcome else None,
-                ]
-            )
+            place = [*(cell.labels.get(name) for name in labels), cell.seed, cell.run_id]
+            error = outcome.error if outcome else None
+            rows.append([*place, *(numbers.get(measure) for measure in measures), error])
         names = ["_".join(filter(None, (m.metric, m.scenario, m.point))) for m in measures]
         return Table("", [*labels, "seed", "run_id", *names, "error"], rows)
 

@@ -41,10 +41,10 @@ def run_sweep(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> int:
-    """Compute the grid, print its table and write it into ``out/sweep-HASH``.
+    """Compute the grid of axes (see `parse_axes`), print its table and write it into ``out/sweep-HASH``.
 
     Args:
-        words: Axes, see `parse_axes`.
+        words: Axes.
         seeds: Seeds of every point; default: that of the request.
         request: What all runs have in common.
         workspace: Where the runs are.
@@ -55,10 +55,6 @@ def run_sweep(
 
     Returns:
         0, or 1 if a run failed.
-
-    Raises:
-        UserError: If something that was given is not allowed.
-        Interrupted: If a signal asked to stop.
     """
     processes = engine.processes(request.scale)
     axes = parse_axes(words)
@@ -85,14 +81,12 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     rows = []
     for group in groups:
         spreads = [group.spread(measure) for measure in _MEASURES]
-        row = [*(str(value) for value in group.labels.values() or ["as given"])]
+        row = [str(value) for value in group.labels.values() or ["as given"]]
         row += [str(spread) if spread.count else "failed" for spread in spreads]
         rows.append([Marked(text, "best") if spreads[0].mean == best else text for text in row])
-    heads: list[Column | str] = [
-        *(Column(name, "left") for name in axes or [""]),
-        *(m.label for m in _MEASURES),
-    ]
-    return Table(f"scale {scale}, percent; mean ± std over seeds", heads, rows)
+    columns = [Column(name, "left") for name in axes or [""]]
+    columns += [Column(measure.label) for measure in _MEASURES]
+    return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows)
 
 
 def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request: RunRequest) -> list[Cell]:
@@ -102,24 +96,16 @@ def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request
     taken: dict[str, str] = {}
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
-        named = {name: value for name, value in values.items() if name in _NAMED}
-        for name in ("stream", "method"):
-            if not isinstance(named.get(name, ""), str):
-                raise UserError(f"{name} was given as {named[name]!r}; it must be a name")
-        buffer = named.get("buffer")
-        if not isinstance(buffer, int | None) or isinstance(buffer, bool):
-            raise UserError(f"buffer was given as {buffer!r}; it must be a whole number")
-        settings = {**request.settings, **{n: v for n, v in values.items() if n not in _NAMED}}
-        labels = {name: _label(value) for name, value in values.items()}
-        point = [
-            Cell(labels, replace(request, **named, seed=seed, settings=settings).resolve()) for seed in seeds
-        ]
-        if point[0].run_id in taken:
+        named = {name: values.pop(name) for name in _NAMED if name in values}
+        labels = {name: _label(value) for name, value in zip(axes, combination, strict=True)}
+        point = replace(request, **named, settings={**request.settings, **values})
+        own = [Cell(labels, replace(point, seed=seed).resolve()) for seed in seeds]
+        if own[0].run_id in taken:
             raise UserError(
-                f"two points of the grid are the same run: {taken[point[0].run_id]} and {point[0].row}; leave one out"
+                f"two points of the grid are the same run: {taken[own[0].run_id]} and {own[0].row}; leave one out"
             )
-        taken[point[0].run_id] = point[0].row
-        cells += point
+        taken[own[0].run_id] = own[0].row
+        cells += own
     return cells
 
 
