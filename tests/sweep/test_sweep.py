@@ -23,7 +23,7 @@ from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
 from gplasc.study.cell import Cell, Outcome
-from gplasc.study.compute import compute, unique
+from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
 from gplasc.study.grid import check_seeds, parse_axes
 from gplasc.study.processes import Processes
@@ -228,7 +228,7 @@ def test_an_outcome_in_words(tiny, tmp_path):
 
 def test_unique_keeps_the_first(tiny, tmp_path):
     cells = [cell(tiny(seed=s), row) for s, row in ((0, "a"), (1, "b"), (0, "c"))]
-    assert [c.row for c in unique(cells)] == ["a", "b"]
+    assert [c.row for c in _unique(cells)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

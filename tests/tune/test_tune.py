@@ -19,7 +19,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
 from gplasc.study.cell import Outcome
-from gplasc.study.points import given_space, published_space
+from gplasc.study.points import _published_space, tune_space
 from gplasc.study.search import Search, _finished, _open_study, _run_search, on_validation
 
 optuna = pytest.importorskip("optuna")
@@ -45,9 +45,9 @@ def test_the_spaces_are_those_of_the_paper(stream):
     for row in csv.DictReader(SPACES.read_text().splitlines()):
         if stream.replace("seq-tinyimagenet", "seq-tinyimg") in row["dataset"].split("/"):
             wanted[NAMES[row["parameter"]]] = {float(value) for value in row["values"].split(";")}
-    found = published_space(RunRequest(stream, "co2l", ["gplasc"], scale="paper").resolve().config)
+    found = _published_space(RunRequest(stream, "co2l", ["gplasc"], scale="paper").resolve().config)
     assert {name: set(map(float, values)) for name, values in found.items()} == wanted
-    cheaper = published_space(RunRequest(stream, "co2l", ["gplasc"], scale="cpu").resolve().config)
+    cheaper = _published_space(RunRequest(stream, "co2l", ["gplasc"], scale="cpu").resolve().config)
     assert set(found) - set(cheaper) == {"train.first_epochs", "train.epochs", "train.batch"}
 
 
@@ -60,7 +60,7 @@ def test_a_search_never_looks_at_the_test_split():
 
 def test_what_decides_the_comparison_is_not_searched():
     with pytest.raises(UserError, match="'buffer' cannot be searched"):
-        given_space(["buffer=1,2"])
+        tune_space(["buffer=1,2"], RunRequest("x", "er"))
 
 
 def command(out: Path, trials: int, *more: str) -> list[str]:

@@ -90,13 +90,13 @@ def _tune(
         storage: Address of Optuna's storage, for workers on several machines; default: an SQLite file in --out.
     """
     from gplasc._io.display import display
-    from gplasc.study.points import given_space, published_space
+    from gplasc.study.points import tune_space
     from gplasc.study.search import Search, tune
 
     request = options.request()
     search = Search(
         request,
-        given_space(space) if space else published_space(request.resolve().config),
+        tune_space(space, request.resolve().config),
         trials,
         out,
         storage,

@@ -238,45 +238,30 @@ def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     with style.paper_style():
         figure = Figure(figsize=(7.4, 2.75), layout="constrained")
         panels = figure.subplots(1, 3)
+        looks: list[dict[str, Any]] = []
         for index, count in enumerate(counts):
             shade = style.color(index)
+            look: dict[str, Any] = {"color": shade, "marker": style.marker(index), "markersize": 4.2}
+            looks.append({**look, "linewidth": 1, "label": f"{count} classes"})
             shapes = [Shape.in_theory(count, k) for k in curve]
             panels[0].plot(curve, [shape.radius for shape in shapes], color=shade, linewidth=1)
             panels[1].plot(curve, [shape.center_norm for shape in shapes], color=shade, linewidth=1)
+            full = {"markeredgecolor": "white", "markeredgewidth": 0.4, "zorder": 4}
+            hollow = {"markerfacecolor": "white", "markeredgewidth": 0.9, "zorder": 3}
             for row in (row for row in rows if row["classes"] == count):
-                enough = row["attainable"]
                 # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
                 excess = max(abs(row["excess"]), 1e-7)
                 heights = (row["measured_radius"], row["measured_center_norm"], excess)
                 for axes, height in zip(panels, heights, strict=True):
-                    axes.plot(
-                        [row["k"]],
-                        [height],
-                        marker=style.marker(index),
-                        color=shade,
-                        markersize=4.2,
-                        linestyle="none",
-                        markerfacecolor=shade if enough else "white",
-                        markeredgecolor="white" if enough else shade,
-                        markeredgewidth=0.4 if enough else 0.9,
-                        zorder=4 if enough else 3,
-                    )
+                    axes.plot([row["k"]], [height], **look, **(full if row["attainable"] else hollow))
         panels[2].axhline(_LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
         panels[2].text(-0.98, 1.25 * _LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
-        panels[2].set_yscale("log")
-        panels[2].set_ylim(5e-8, 2)
-        for axes, title in zip(
-            panels, ("radius of the class simplex", "norm of its center", "loss above the bound"), strict=True
-        ):
-            axes.set_title(title)
-            axes.set_xlabel("threshold k")
-            axes.set_xlim(-1.04, 1.04)
-        looks: list[dict[str, Any]] = [
-            {"color": style.color(i), "marker": style.marker(i), "linewidth": 1, "label": f"{count} classes"}
-            for i, count in enumerate(counts)
-        ]
+        panels[2].set(yscale="log", ylim=(5e-8, 2))
+        titles = ("radius of the class simplex", "norm of its center", "loss above the bound")
+        for axes, title in zip(panels, titles, strict=True):
+            axes.set(title=title, xlabel="threshold k", xlim=(-1.04, 1.04))
         short = {"color": style.INK, "marker": "o", "linestyle": "none", "markerfacecolor": "white"}
-        looks.append({**short, "label": "one dimension short"})
-        handles = [Line2D([], [], markersize=4.2, **look) for look in looks]
+        looks.append({**short, "markersize": 4.2, "label": "one dimension short"})
+        handles = [Line2D([], [], **look) for look in looks]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return style.save_figure(figure, out / "theory")

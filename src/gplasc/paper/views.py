@@ -176,10 +176,9 @@ class _Overlap(_View):
                         shade = "white" if value[i, j] < 0.6 else "black"
                         ax.text(j, i, text, ha="center", va="center", fontsize=5, color=shade)
                 ticks = [f"T{number + 1}" for number in range(count)]
-                ax.set_xticks(range(count), ticks)
-                ax.set_yticks(range(count), ticks)
                 mean = (value.sum() - value.trace()) / max(count * (count - 1), 1)
-                ax.set_title(f"{row}: mean {mean:.3f}")
+                places = {"xticks": range(count), "yticks": range(count)}
+                ax.set(**places, xticklabels=ticks, yticklabels=ticks, title=f"{row}: mean {mean:.3f}")
             figure.colorbar(image, ax=list(axes), shrink=0.7, label="overlap (± Monte-Carlo error)")
             return save_figure(figure, folder / "overlap", note=statement)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gplasc._io.display import Display
+from gplasc._io.files import write_atomic
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.results.group import Group
+from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
@@ -19,9 +22,10 @@ from gplasc.streams import find_stream
 from gplasc.study.cell import Cell, Executor
 from gplasc.study.compute import print_failures
 from gplasc.study.experiment import Caption, Experiment, Row, scale_statement
-from gplasc.study.overlap import mean_overlap
+from gplasc.study.grid import parse_axes
+from gplasc.study.overlap import run_overlap
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import Axes, axes_of, fair_space, given_space, make_trials
+from gplasc.study.points import Axes, axes_of, fair_space, make_trials
 from gplasc.study.processes import Processes
 from gplasc.study.search import on_validation
 from gplasc.study.stored import OVERLAP, Results, choose, read_results
@@ -122,7 +126,7 @@ def compare_rows(
     study = tuning + compute("test", _test_cells(plan, contenders, chosen))
     for cell in (cell for cell in study.cells if _on_test(cell) and cell.run_id in study.numbers):
         numbers = study.numbers[cell.run_id]
-        mean = mean_overlap(study, cell, measure=overlap and OVERLAP not in numbers)
+        mean = _mean_overlap(study, cell, measure=overlap and OVERLAP not in numbers)
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
@@ -215,7 +219,7 @@ def _plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[_Contend
             "--trials 1, which chooses nothing"
         )
     _check_known("setting", given, configs)
-    _check_known("axis", given_space(plan.space), configs)
+    _check_known("axis", parse_axes(plan.space), configs)
     space = fair_space(plan.space)
     _check_tune_set(plan, space, contenders)
     by_place = {(one.row.name, one.place): one.config for one in contenders}
@@ -353,6 +357,25 @@ def _stored_groups(plan: ComparePlan, contenders: Sequence[_Contender], study: S
                 names = one.searched if stage == "tuning" else ()
                 stored += [replace(g, settings={name: g.settings[name] for name in names}) for g in own]
     return stored
+
+
+def _mean_overlap(study: Study, cell: Cell, *, measure: bool) -> float | None:
+    """Return the mean overlap of two tasks of a run, which is kept in its folder.
+
+    None if it was not measured before, and is not asked for or cannot be measured without the folder of the run.
+    """
+    folder = study.workspace.out / cell.run_id
+    path = folder / "overlap.json"
+    if path.exists():
+        try:
+            return float(json.loads(path.read_text(encoding="utf-8"))["mean"])
+        except (ValueError, LookupError, TypeError):
+            raise UserError(f"{path} is damaged; delete it, and measure again with --overlap") from None
+    if not measure or not (folder / RECORD).exists():
+        return None
+    mean = float(run_overlap(study.restore(cell)).pairs.mean())
+    write_atomic(path, json.dumps({"mean": mean}) + "\n")
+    return mean
 
 
 def _code(study: Study, earlier: Results | None) -> dict[str, tuple[str, ...]]:

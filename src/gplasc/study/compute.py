@@ -22,7 +22,7 @@ _LOOK_EVERY = 0.25  # seconds between two looks at signals and progress
 _RETRY_EVERY = 2.0  # seconds between two tries of a run that another process is computing
 
 
-def unique(cells: Iterable[Cell]) -> list[Cell]:
+def _unique(cells: Iterable[Cell]) -> list[Cell]:
     """Return the cells without those whose run an earlier one computes."""
     first: dict[str, Cell] = {}
     for cell in cells:
@@ -60,7 +60,7 @@ def compute(
     computation = _Computation(workspace, executor, display or Display(), on_moment, on_outcome)
     slots = None
     if isinstance(cells, Sequence):
-        cells = unique(cells)
+        cells = _unique(cells)
         computation.display.begin(cells)
     else:
         slots = executor.slots

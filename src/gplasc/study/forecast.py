@@ -18,7 +18,6 @@ from gplasc.runs.cost import measure_cost, torch_threads
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
 from gplasc.study.cell import Cell
-from gplasc.study.compute import unique
 
 _BUDGET = 4.0  # seconds after which no further kind of run is measured
 _Kind = tuple[object, ...]
@@ -37,7 +36,7 @@ def forecast(
     The runs are measured with the threads of torch that they will have (default: those of this process), for at most
     ``budget`` seconds.
     """
-    cells = unique(cells)
+    cells = list({cell.run_id: cell for cell in cells}.values())
     left = [cell for cell in cells if not (workspace.out / cell.run_id / RECORD).exists()]
     cut_off = sum(any((workspace.out / cell.run_id).glob("checkpoint-*.pt")) for cell in left)
     lines = [

@@ -26,13 +26,22 @@ _EPOCHS = "train.epochs"
 _MOST_POINTS = 20_000
 
 
-def published_space(config: Config) -> Axes:
+def tune_space(words: Sequence[str], config: Config) -> Axes:
+    """Return what `gplasc tune` searches: the values that a user gives, else those that the paper searched.
+
+    Raises:
+        UserError: If a word is no axis, or names what a search must not choose.
+    """
+    return _given_space(words) if words else _published_space(config)
+
+
+def _published_space(config: Config) -> Axes:
     """Return the values that the paper searched, by the full name of each setting that the run has.
 
     The numbers of epochs and the batch size, which decide the cost, are searched at paper scale alone.
 
     >>> from gplasc.runs.spec import RunRequest
-    >>> published_space(RunRequest("seq-digits", "er", scale="cpu").resolve().config)
+    >>> _published_space(RunRequest("seq-digits", "er", scale="cpu").resolve().config)
     {'train.lr': (0.1, 0.2, 0.3, 0.5, 1.0)}
     """
     spaces = _read("spaces.toml")["space"]
@@ -45,12 +54,8 @@ def published_space(config: Config) -> Axes:
     }
 
 
-def given_space(words: Sequence[str]) -> Axes:
-    """Read axes such as ``margin=0,0.1`` that a user gives in place of the paper's.
-
-    Raises:
-        UserError: If a word is no axis, or names what a search must not choose.
-    """
+def _given_space(words: Sequence[str]) -> Axes:
+    """Read axes such as ``margin=0,0.1``."""
     axes = {name: tuple(values) for name, values in parse_axes(words).items()}
     for name in axes:
         if name in _NOT_SEARCHED:
@@ -61,9 +66,9 @@ def given_space(words: Sequence[str]) -> Axes:
 def fair_space(words: Sequence[str] = ()) -> Axes:
     """Return what a fair comparison searches: the values of ``fair.toml``, those that a user gives first.
 
-    A value may be a factor: ``train.lr=x0.5,x1,x2`` is times the preset's value. See `given_space` for errors.
+    A value may be a factor: ``train.lr=x0.5,x1,x2`` is times the preset's value. Errors are those of `tune_space`.
     """
-    return {name: tuple(values) for name, values in (_read("fair.toml") | given_space(words)).items()}
+    return {name: tuple(values) for name, values in (_read("fair.toml") | _given_space(words)).items()}
 
 
 def axes_of(space: Mapping[str, Sequence[Any]], config: Config, preset: Config) -> Axes:

@@ -357,8 +357,9 @@ def _plot(study: Study, trials: Sequence[FrozenTrial], path: Path) -> Path:
     numbers = tuple(trial.number for trial in complete)
     values: tuple[float, ...] = tuple(trial.value or 0.0 for trial in complete)
     ends = tuple(trial.intermediate_values[max(trial.intermediate_values)] for trial in pruned)
+    best = tuple(accumulate(values, max))
     history = (
-        Series("best so far", numbers, tuple(accumulate(values, max)), color=5),
+        Series("best so far", numbers, best, color=5),
         Series("complete, after the last task", numbers, values, joined=False),
         Series("pruned, when it ended", tuple(t.number for t in pruned), ends, color=6, joined=False),
     )
