@@ -31,7 +31,7 @@ class Shape(NamedTuple):
         (0.4472, 0.8944)
         """
         if num_classes < 2:
-            raise ValueError(f"num_classes is {num_classes}; the theorem speaks of at least two classes")
+            raise ValueError(f"num_classes is {num_classes}; the theorem needs at least two classes")
         floor = -1 / (num_classes - 1)
         if k is None or k <= floor:
             return cls(1.0, 0.0, floor, floor)

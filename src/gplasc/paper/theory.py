@@ -152,7 +152,7 @@ def _compare(count: int, case: _Case, z: Tensor, labels: Tensor) -> dict[str, An
     excess: loss above the bound for k. violation: how far the smallest class cosine lies below k. attained: excess
     and deviation of the class cosines within tolerance. bound_holds: the loss is not below the bound for the
     smallest cosine really measured, which is the theorem's inequality without any slack for the penalty. agrees:
-    what was found is what the theorem, with its dimension condition mended, says.
+    the result is that of the theorem with its dimension condition corrected.
     """
     dim, k = case
     boundary = _boundary(count, case)

@@ -99,7 +99,7 @@ class Executor:
         return None
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
-        """Queue a cell; its future always ends with an outcome, whatever happens to the run."""
+        """Queue a cell; its future always ends with an outcome, also if the run fails."""
         raise NotImplementedError
 
     def cancel(self, run_id: str) -> None:

@@ -25,7 +25,7 @@ SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2),
 
 
 class Caption(Settings):
-    """What stands above and below a table."""
+    """The texts above and below a table, and what decides its form."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Caption(Settings):
     published: str | dict[str, str] | None = Field(None, description="a published table, or one a scenario")
     comparable: bool = Field(True, description="whether a gap to the published numbers means anything")
     lower_is_better: bool = False
-    preset_buffers: bool = Field(False, description="whether a buffer that nobody asked for is shown")
+    preset_buffers: bool = Field(False, description="whether the buffer of the preset is shown")
     notes: tuple[str, ...] = ()
 
     def published_table(self, scenario: str | None) -> str | None:
@@ -90,7 +90,7 @@ class Row(Settings):
 class Experiment(Caption):
     """What is compared, on what, and next to which published numbers."""
 
-    figure: str = Field("", description="where it stands in the paper")
+    figure: str = Field("", description="table or figure of the paper")
     view: Literal["table", "curves", "bars", "overlap", "tsne", "time"] = "table"
     metric: str = "final_accuracy"
     also: tuple[str, ...] = ()

@@ -249,7 +249,7 @@ def _end_with_parent() -> None:
 class Reporter(Display):
     """Sends the progress of a run to the process that waits for it.
 
-    ``send`` is called with a moment now and then; it may raise OSError when nobody is there anymore.
+    ``send`` is called with a moment now and then; it may raise OSError when the parent has ended.
     """
 
     def __init__(self, send: Callable[[Moment], None]) -> None:

@@ -313,8 +313,8 @@ class _Driver:
         else:
             self.study.tell(trial, accuracy)
             ending = f"{accuracy:.2f}"
-        said = ", ".join(f"{name}={value}" for name, value in trial.params.items())
-        self.display.say(f"[{len(_finished(self.study))}/{self.search.trials}] {said}: {ending}")
+        values = ", ".join(f"{name}={value}" for name, value in trial.params.items())
+        self.display.say(f"[{len(_finished(self.study))}/{self.search.trials}] {values}: {ending}")
 
 
 def _best(search: Search, params: Mapping[str, Any], number: int) -> str:
@@ -332,13 +332,13 @@ def _best_table(
     trials: Sequence[FrozenTrial], complete: Sequence[FrozenTrial], names: Mapping[str, Any]
 ) -> Table:
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-    said = ", ".join(f"{len(_in_state(trials, state))} {word}" for state, word in states.items())
+    counts = ", ".join(f"{len(_in_state(trials, state))} {word}" for state, word in states.items())
     rows: list[list[Any]] = [
         [t.number, *(t.params[name] for name in names), f"{t.value:.2f}"] for t in complete[:_SHOWN]
     ]
     rows[0] = [Marked(str(value), "best") for value in rows[0]]
     columns: list[Column | str] = [Column("trial", "left"), *names, "class-IL on validation"]
-    return Table(f"the best of {len(trials)} trials ({said}), percent", columns, rows)
+    return Table(f"the best of {len(trials)} trials ({counts}), percent", columns, rows)
 
 
 def _trials_table(trials: Sequence[FrozenTrial], names: Mapping[str, Any]) -> Table:
