@@ -315,18 +315,8 @@ def test_dry_run_counts_and_estimates(small, tmp_path, capsys):
         cells[:2], workspace, workers=2
     )
     assert "time for the other 2: unknown" in forecast(cells, workspace, budget=0.0)
-    words = [
-        "ablation-components",
-        "--scale",
-        "smoke",
-        "--only",
-        "co2l",
-        "--out",
-        str(tmp_path),
-        "--device",
-        "cpu",
-    ]
-    assert command(*words, "--dry-run") == 0
+    words = "ablation-components --scale smoke --only co2l --device cpu --dry-run --out"
+    assert command(*words.split(), str(tmp_path)) == 0
     text = capsys.readouterr().out
     assert "1 runs, 1 complete" in text
     assert "SYNTHETIC" in text
