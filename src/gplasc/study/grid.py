@@ -46,8 +46,8 @@ def check_seeds(seeds: Sequence[int]) -> None:
     Raises:
         UserError: If one is negative or given twice.
     """
-    for index, seed in enumerate(seeds):
+    for seed in seeds:
         if seed < 0:
             raise UserError(f"the seed {seed} is negative; seeds are whole numbers from 0")
-        if seed in seeds[:index]:
+        if seeds.count(seed) > 1:
             raise UserError(f"the seed {seed} is given twice; give every seed once")
