@@ -65,6 +65,19 @@ def test_terms_equal_those_of_the_criterion_called_by_hand():
     assert found["distill"] > 0
 
 
+def test_equal_weights_have_no_distance_with_batchnorm():
+    loop = new_loop(new_encoder())
+    loop.begin_task()
+    loop.terms(*batch(0, 0))
+    loop.end_task()
+    loop.begin_task()
+    (x, y), (old_x, old_y) = batch(1, 0), batch(0, 1)
+    before = copy.deepcopy(loop.previous.state_dict())
+    terms = loop.terms(torch.cat([x, old_x[:3]]), torch.cat([y, old_y[:3]]))
+    assert abs(float(terms["distill"])) < 1e-12
+    assert torch.equal(before["1.running_mean"], loop.previous.state_dict()["1.running_mean"])
+
+
 def test_memory_is_balanced_and_holds_earlier_tasks_only():
     encoder = new_encoder()
     loop, optimizer = new_loop(encoder, memory=8), torch.optim.SGD(encoder.parameters(), lr=0.1)

@@ -1,5 +1,7 @@
 """What the contract carries: own gradients, a second pass at other weights, a method without training."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -8,6 +10,7 @@ from gplasc.conformance import check_method
 from gplasc.errors import UserError
 from gplasc.learning import Batch
 from gplasc.methods import find_method
+from gplasc.streams import Samples
 
 GRADIENTS = '''
 """The gradient of the memory's loss is added by hand; written as a term, it would be the same."""
@@ -143,6 +146,21 @@ def test_a_method_may_train_nothing(write, in_second_task):
     learner.learn(learner.stream)
     assert all(torch.equal(value, before[name]) for name, value in learner.ctx.modules.state_dict().items())
     conforms(method, "gplasc")
+
+
+@pytest.mark.parametrize("shift", ["range", "labels"])
+def test_labels_that_are_shifted_are_an_error(shift, tiny, new_learner):
+    learner = new_learner(tiny("er"))
+    first = learner.stream[0]
+    if shift == "range":
+        wrong, words = replace(first, classes=range(1, 3)), "its first class must be 0"
+    else:
+        wrong, words = (
+            replace(first, train=Samples(first.train.x, first.train.y + 1)),
+            "number the labels over all",
+        )
+    with pytest.raises(UserError, match=words):
+        learner.learn_task(wrong)
 
 
 def test_batches_are_added_and_indexed_with_their_columns():

@@ -1,6 +1,9 @@
 """The gradient coreset against gradients that are written down, and pursuits whose answer is known."""
 
+import itertools
+
 import pytest
+import scipy.optimize
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,3 +116,24 @@ def test_everything_is_kept_when_it_fits():
     )
     assert index.tolist() == [0, 1]
     assert torch.equal(found, weights)
+
+
+def test_a_small_coreset_is_nearly_the_best_of_all():
+    """Least squares on three groups of near-duplicates: every choice of three of nine samples is compared."""
+    generator = torch.Generator().manual_seed(7)
+    features = 3 * torch.eye(3, 6).repeat_interleave(3, 0) + 0.1 * torch.randn(9, 6, generator=generator)
+    targets = features @ torch.tensor([1.0, 2.0, 1.5, 0.3, -0.2, 0.1])
+    errors = -2 * targets.unsqueeze(1)  # the gradient of (prediction - target)^2 at a model that predicts 0
+    index, weights = select_coreset(
+        errors, features, torch.zeros(9, dtype=torch.long), torch.ones(9), 3, ridge=1e-6, generator=generator
+    )
+    gradients = (errors * torch.cat([features, torch.ones(9, 1)], 1)).double()
+
+    def missing(chosen):  # of the sum of all gradients, with the best non-negative weights
+        rows = gradients[list(chosen)]
+        return scipy.optimize.nnls(rows.T.numpy(), gradients.sum(0).numpy())[1]
+
+    values = sorted(missing(chosen) for chosen in itertools.combinations(range(9), 3))
+    ours = float(torch.linalg.vector_norm(weights.double() @ gradients[index] - gradients.sum(0)))
+    assert sorted((index // 3).tolist()) == [0, 1, 2]
+    assert ours < 1.5 * values[0] < 0.1 * values[len(values) // 2]

@@ -52,6 +52,28 @@ def test_gradients_equal_one_backward_pass_a_sample(network, batch):
     assert torch.allclose(products, expected @ expected.T, rtol=1e-4, atol=1e-6)
 
 
+class Tokens(nn.Module):
+    """Linear layers that see tokens, (N, T, D), or all tokens as rows, (N * T, D)."""
+
+    feature_dim = 4
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows, self.inner, self.outer = rows, nn.Linear(8, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        tokens = self.inner(x.flatten(0, 2) if self.rows else x.squeeze(1)).relu()
+        return self.outer(tokens).view(len(x), -1, 4).mean(1)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_products_of_a_network_of_tokens(batch, rows):
+    torch.manual_seed(2)
+    network = Network(Tokens(rows), classifier=LinearClassifier(4, 3))
+    expected = one_by_one(network, *batch)
+    assert torch.allclose(gradient_products(network, *batch), expected @ expected.T, rtol=1e-4, atol=1e-6)
+
+
 def test_products_of_a_residual_network(batch):
     """Weights of every kind that the encoders have, values overwritten in place, and a layer that is used twice."""
     encoder = build_encoder("resnet18", in_channels=1, width=2, features="relu")

@@ -1,4 +1,8 @@
+from unittest import mock
+
 import torch
+
+from gplasc.methods import gcr
 
 
 def test_each_task_has_its_share_with_positive_weights(learned, in_training_data):
@@ -63,3 +67,35 @@ def test_with_several_epochs_only_what_is_understood_becomes_a_candidate(learned
 def test_weights_of_a_coreset(learned):
     weights = learned("gcr", task=1, **{"train.first_epochs": 6}).ctx.memory["weight"]
     assert weights.mean() > 1.1, "few rows stand for all candidates"
+
+
+def test_replay_reaches_every_candidate(learned):
+    learner = learned("gcr", task=1, step=2, **{"gcr.memory_batch": 6})
+    method, ctx = learner.method, learner.ctx
+    candidates = method.state_dict()["candidates"]["columns"]["logits"]
+    assert len(candidates) > -(-ctx.memory.capacity // 2)  # more than the places they will have
+    drawn = torch.cat([method.draw(ctx).columns["logits"] for _ in range(200)])
+    assert all((row == drawn).all(1).any() for row in candidates)
+
+
+def test_gradients_of_the_coreset_are_those_of_the_replay_terms(learned):
+    """Also where logits of unannounced classes are absent: the loss averages over those present."""
+    learner = learned("gcr", task=1, **{"gcr.alpha": 0.7})
+    method, ctx = learner.method, learner.ctx
+    rows = {name: value[:3] for name, value in ctx.memory.rows().items()}
+    rows["logits"][1, 3:] = torch.nan
+    rows["weight"] = torch.ones(3)
+    logits, _ = gcr._outputs(ctx, rows)
+    seen = {}
+
+    def spy(errors, *rest, **more):
+        seen["errors"] = errors
+        return torch.arange(1), torch.ones(1)
+
+    with mock.patch.object(gcr, "select_coreset", spy):
+        method._select(ctx, rows, 1)
+    logits.requires_grad_()
+    dark = gcr.logit_distance(logits, rows["logits"]) * method.settings.alpha
+    again = torch.nn.functional.cross_entropy(logits, rows["y"]) * method.settings.beta
+    expected = torch.autograd.grad(3 * (dark + again), logits)[0]  # both are means over the three rows
+    assert torch.allclose(seen["errors"], expected, atol=1e-6)

@@ -115,3 +115,10 @@ def test_gcr_has_the_settings_of_derpp():
 def test_the_default_buffer_has_the_settings_of_200():
     given = RunRequest("seq-cifar10", "derpp", buffer=200, scale="paper").resolve().config
     assert RunRequest("seq-cifar10", "derpp", scale="paper").resolve().config == given
+
+
+def test_seq_mnist_at_paper_scale_is_the_published_protocol():
+    config = RunRequest("seq-mnist", "er", buffer=200).resolve().config
+    assert (config.model.encoder, config.model.width, config.model.initialization) == ("mlp", 100, "xavier")
+    assert (config.data.padding, config.data.flip) == (0, 0)
+    assert (config.train.epochs, config.train.batch, config.train.schedule) == (1, 10, "constant")

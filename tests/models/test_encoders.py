@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from gplasc.errors import UserError
 from gplasc.models import ENCODERS, build_encoder
 from gplasc.models._initialize import initialize
 from gplasc.models.resnet import ResNet, _Shortcut
@@ -49,7 +50,7 @@ def test_shapes(name: str, channels: int) -> None:
     size = 64 if name == "resnet18-imagenet" else 28
     out = encoder(images(2, channels, size))
     assert out.shape == (2, encoder.feature_dim)
-    assert encoder.feature_dim == (128 if name == "small" else 32)
+    assert encoder.feature_dim == {"small": 128, "mlp": 4}.get(name, 32)
 
 
 @pytest.mark.parametrize("size", [8, 14, 28])
@@ -66,7 +67,7 @@ def test_feature_maps_shrink_as_the_stem_says() -> None:
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_relu_features_are_non_negative_and_signed_ones_are_not(name: str) -> None:
-    x = images(8, 3, 32)
+    x = images(8, 3, 28)
     relu = build_encoder(name, width=8, features="relu", generator=torch.Generator().manual_seed(1))
     signed = build_encoder(name, width=8, features="signed", generator=torch.Generator().manual_seed(1))
     assert relu(x).min() >= 0
@@ -76,7 +77,7 @@ def test_relu_features_are_non_negative_and_signed_ones_are_not(name: str) -> No
     torch.testing.assert_close(relu.maps(x), signed.maps(x).relu())
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", [name for name in ENCODERS if name != "mlp"])
 def test_channels_last_throughout(name: str) -> None:
     encoder = build_encoder(name, width=8)
     seen: list[bool] = []
@@ -102,9 +103,9 @@ def test_channels_last_throughout(name: str) -> None:
 @pytest.mark.parametrize("name", ENCODERS)
 def test_state_dict_round_trip(name: str) -> None:
     first = build_encoder(name, width=4, generator=torch.Generator().manual_seed(1))
-    first(images(4, 3, 32))  # moves the running statistics
+    first(images(4, 3, 28))  # moves the running statistics
     second = build_encoder(name, width=4, generator=torch.Generator().manual_seed(2))
-    x = images(4, 3, 32, seed=5)
+    x = images(4, 3, 28, seed=5)
     first.eval(), second.eval()
     assert not torch.equal(first(x), second(x))
     second.load_state_dict(first.state_dict())
@@ -149,15 +150,28 @@ def test_layers_with_a_bias_start_as_pytorch_does() -> None:
             torch.testing.assert_close(ours.state_dict()[name], value, rtol=1e-6, atol=1e-7)
 
 
+def test_the_perceptron_starts_as_published_and_is_given_pixels_from_0_to_1() -> None:
+    net = build_encoder("mlp", in_channels=1, initialization="xavier")
+    assert net.normalizes
+    for layer in (net.layers[1], net.layers[3]):
+        bound = (6 / sum(layer.weight.shape)) ** 0.5
+        assert 0.98 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+    with pytest.raises(UserError, match="28 x 28"):
+        net(images(2, 1, 32))
+
+
 def test_every_parameter_gets_a_gradient() -> None:
     for name in ENCODERS:
         net = build_encoder(name, width=4)
-        net(images(4, 3, 32)).square().sum().backward()
+        net(images(4, 3, 28)).square().sum().backward()
         assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(ValueError, match="resnet18, resnet18-fast, resnet10-fast, resnet18-imagenet, small"):
+    with pytest.raises(
+        ValueError, match="resnet18, resnet18-fast, resnet10-fast, resnet18-imagenet, small, mlp"
+    ):
         build_encoder("resnet50")
     with pytest.raises(ValueError, match="relu, signed"):
         build_encoder("small", features="both")

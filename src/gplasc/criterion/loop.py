@@ -155,7 +155,7 @@ class GPLASCLoop:
         """
         if self.task is None:
             raise UserError("no task is open; call begin_task() first")
-        self.previous = copy.deepcopy(self.encoder).requires_grad_(False).eval()
+        self.previous = copy.deepcopy(self.encoder).requires_grad_(False)
         if len(self._candidates):
             labels, generator = self._candidates["y"], self._random["memory"]
             old, new = balanced_update(
@@ -204,7 +204,7 @@ class GPLASCLoop:
             self._past_labels, self._task_labels = state["labels.past"].cpu(), state["labels.task"].cpu()
             self.previous = None
             if before := _part(state, "previous"):
-                self.previous = copy.deepcopy(self.encoder).requires_grad_(False).eval()
+                self.previous = copy.deepcopy(self.encoder).requires_grad_(False)
                 self.previous.load_state_dict(before)
         except (KeyError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
@@ -254,18 +254,24 @@ class GPLASCLoop:
         return features
 
     def _held(self, x: Tensor, past: Tensor, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the features of past samples now and before this task; None in the first task."""
+        """Return the features of past samples now and before this task; None in the first task.
+
+        The previous encoder runs in the mode of the encoder and on the same batches, so that equal weights give equal
+        features, also with BatchNorm.
+        """
         if self.previous is None:
             return None, None
-        self.previous.to(features.device)
-        parts: list[tuple[Tensor, Tensor, Tensor | slice]] = [(x, features, past)]
+        self.previous.to(features.device).train(self.encoder.training)
+        parts: list[tuple[Tensor, Tensor, Tensor | slice]] = [(x, features, past)] if past.any() else []
         if len(self.memory):
             drawn = self.memory.sample(self.memory_batch, self._random["memory"])
             remembered = self.memory["x"].index_select(0, drawn).to(x.device)
             parts.append((remembered, self._forward(remembered), slice(None)))
-        with torch.no_grad():
-            before: Tensor = self.previous(gather(*((inputs, rows) for inputs, _, rows in parts)))
-        return gather(*((now, rows) for _, now, rows in parts)), before
+        if not parts:
+            return None, None
+        with torch.no_grad(), steady_statistics(self.previous):
+            before = [(self.previous(inputs), rows) for inputs, _, rows in parts]
+        return gather(*((now, rows) for _, now, rows in parts)), gather(*before)
 
 
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

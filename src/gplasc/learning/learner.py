@@ -134,6 +134,7 @@ class Learner:
         """Set what follows from the task and the memory alone."""
         if task.index != self.position.task:
             raise ValueError(f"task {task.index} was given, but the next one is {self.position.task}")
+        _check_labels(task, sum(self.ctx.classes_per_task[: task.index]))
         self.ctx._enter(task, past)
         self._grow(task.classes.stop)
         self.ctx.epochs = epochs_of(self.config.train, task.index) if self.method.trains else 0
@@ -330,6 +331,23 @@ class Learner:
     def needs_previous(self) -> bool:
         """Whether the model after the last task is kept."""
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
+
+
+def _check_labels(task: Task, known: int) -> None:
+    """Check that new classes follow those known, and that labels are those of classes of this or earlier tasks."""
+    classes = task.classes
+    if len(classes) and classes.start != known:
+        raise UserError(
+            f"task {task.index} has the classes {classes.start} to {classes.stop - 1}, but {known} classes were seen: "
+            f"its first class must be {known}"
+        )
+    stop = known + len(classes)
+    for samples, lowest in ((task.train, 0), (task.test, classes.start if len(classes) else 0)):
+        if len(samples.y) and not (lowest <= int(samples.y.min()) and int(samples.y.max()) < stop):
+            raise UserError(
+                f"task {task.index} has labels from {int(samples.y.min())} to {int(samples.y.max())}, but its classes "
+                f"are {lowest} to {stop - 1}: number the labels over all tasks, from 0"
+            )
 
 
 def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:

@@ -14,8 +14,9 @@ def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     The gradients are those of the cross-entropy of normalized images x with labels y by all parameters that the logits
     depend on; BatchNorm uses its running statistics. One forward and one backward pass give the input and the output
     gradient of each layer; from these follow the gradients of a layer's parameters, of which only products are kept.
-    For a network with other layers than convolution, linear and BatchNorm all gradients are computed at once. The
-    network, which has a classifier, is not changed.
+    For a network with other layers than convolution, linear and BatchNorm, or whose layers do not see one row or image
+    a sample (tokens of a transformer), all gradients are computed at once. The network, which has a classifier, is not
+    changed.
     """
     layers = _trained_layers(network)
     if not all(_known(layer) for layer in layers):
@@ -39,6 +40,13 @@ def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     finally:
         for handle in handles:
             handle.remove()
+    inputs = ((layer, value) for layer in layers for value in entered[layer])
+    if any(
+        value.ndim != (2 if isinstance(layer, nn.Linear) else 4) or len(value) != len(y)
+        for layer, value in inputs
+    ):
+        gradients = _sample_gradients(network, x, y)
+        return gradients @ gradients.T
     products = torch.zeros(len(y), len(y), device=x.device)
     for layer in layers:
         calls = [_layer_gradients(layer, *call) for call in zip(entered[layer], errors[layer], strict=True)]

@@ -43,6 +43,7 @@ class CCLIS(ContrastiveMethod[_Settings]):
         "teacher_temperature=0.1 is that of the published command; the official default is 0.01",
         "prototypes are normalized at the beginning of a step alone, as in the official code: the scores and the "
         "previous model use them as the last step left them, not quite of unit length",
+        "the last batch of an epoch is used even if it is smaller, also when importances are estimated",
         WARMUP_TARGET,
     )
     views: ClassVar[int] = 1

@@ -76,7 +76,7 @@ class GCR(ReplayMethod[_Settings]):
         count = min(self.settings.memory_batch, total)
         share = count * current // total
         generator = ctx.random["replay"]
-        rows = torch.randperm(current, generator=generator)[:share]
+        rows = torch.randperm(len(self._candidates), generator=generator)[:share]
         drawn = [Batch.of(self._candidates.rows(rows))] if current else []
         if len(ctx.memory):
             drawn.append(ctx.draw(count - share, generator))
@@ -130,9 +130,10 @@ class GCR(ReplayMethod[_Settings]):
             return torch.arange(len(rows["y"])), rows["weight"]
         logits, features = _outputs(ctx, rows)
         errors = self.settings.beta * (logits.softmax(1) - F.one_hot(rows["y"], logits.shape[1]))
-        # Of classes that came later nothing is remembered.
-        distance = (logits - rows["logits"]).nan_to_num(nan=0.0)
-        errors += self.settings.alpha * 2 / logits.shape[1] * distance
+        # Of classes that came later nothing is remembered: the distance is a mean over the others.
+        present = ~rows["logits"].isnan()
+        distance = (logits - rows["logits"]).nan_to_num(nan=0.0) / present.sum(1, keepdim=True)
+        errors += self.settings.alpha * 2 * distance
         return select_coreset(
             errors,
             features,

@@ -13,6 +13,7 @@ from gplasc.models.adapter import FeatureAdapter, FixedFeatures
 from gplasc.models.encoder import Encoder, Features
 from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder
 from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
+from gplasc.models.mlp import MLP
 from gplasc.models.network import Network, Outputs
 from gplasc.models.resnet import ResNet
 from gplasc.models.small import SmallConv
@@ -41,6 +42,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "resnet10-fast": partial(ResNet, width=24, stem="fast", blocks_per_stage=1),
     "resnet18-imagenet": partial(ResNet, stem="imagenet"),
     "small": SmallConv,
+    "mlp": MLP,
 }
 """The encoders that `build_encoder` builds, by name."""
 
@@ -58,12 +60,13 @@ def build_encoder(
 
     Args:
         name: "resnet18"; "resnet18-fast" and "resnet10-fast" (stride 2 in the stem, narrow: for CPUs);
-            "resnet18-imagenet" (for 224 px); "small" (8 to 28 px).
+            "resnet18-imagenet" (for 224 px); "small" (8 to 28 px); "mlp" (28 px, two hidden layers).
         in_channels: The number of channels of the images.
-        width: The number of channels of the first stage. Default: 64, 24 for the fast ones, 32 for "small".
+        width: The number of channels of the first stage. Default: 64, 24 for the fast ones, 32 for "small"; of
+            the layers of "mlp": 100.
         features: "relu" (as published) or "signed".
         generator: The generator of the weights. Default: PyTorch's global one.
-        initialization: "kaiming" or "pytorch", see `Initialization`.
+        initialization: "kaiming", "pytorch" or "xavier", see `Initialization`.
 
     Returns:
         The encoder.

@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import nn
 
-Initialization = Literal["kaiming", "pytorch"]
+Initialization = Literal["kaiming", "pytorch", "xavier"]
 """Of convolutions: Kaiming normal by fan-out, as in the ResNets of SupContrast, Co2L and CCLIS; or PyTorch's default,
-as in Mammoth."""
+as in Mammoth's. Xavier uniform with biases 0, of linear layers too, as in Mammoth's perceptron."""
 
 
 def initialize(
@@ -16,12 +16,17 @@ def initialize(
 ) -> None:
     """Initialize all convolution, linear and BatchNorm layers of a module in place.
 
-    Convolutions: see `Initialization`. Linear layers: PyTorch's default, uniform in +-1 / sqrt(in_features).
+    Convolutions: see `Initialization`. Linear layers, unless it is "xavier": PyTorch's default, uniform in
+    +-1 / sqrt(in_features).
     BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal generators give equal networks;
     the default is PyTorch's global one.
     """
     for layer in module.modules():
-        if isinstance(layer, nn.Conv2d) and initialization == "kaiming":
+        if isinstance(layer, nn.Linear | nn.Conv2d) and initialization == "xavier":
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        elif isinstance(layer, nn.Conv2d) and initialization == "kaiming":
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)

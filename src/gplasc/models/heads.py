@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gplasc.losses import kernels
-from gplasc.models._initialize import initialize
+from gplasc.models._initialize import Initialization, initialize
 
 
 class ProjectionHead(nn.Module):
@@ -38,10 +38,15 @@ class LinearClassifier(nn.Linear):
     """Logits of all classes: (N, feature_dim) -> (N, num_classes)."""
 
     def __init__(
-        self, feature_dim: int, num_classes: int, *, generator: torch.Generator | None = None
+        self,
+        feature_dim: int,
+        num_classes: int,
+        *,
+        generator: torch.Generator | None = None,
+        initialization: Initialization = "pytorch",
     ) -> None:
         super().__init__(feature_dim, num_classes)
-        initialize(self, generator)
+        initialize(self, generator, initialization)
 
     def grow(self, num_classes: int, *, generator: torch.Generator | None = None) -> None:
         """Add outputs up to ``num_classes``; the present ones keep their weights."""

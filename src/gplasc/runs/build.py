@@ -84,6 +84,10 @@ def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num
             generator=random["weights.projection"],
         )
     if "classifier" in heads:
-        generator = random["weights.classifier"]
-        classifier = LinearClassifier(encoder.feature_dim, num_classes, generator=generator)
+        classifier = LinearClassifier(
+            encoder.feature_dim,
+            num_classes,
+            generator=random["weights.classifier"],
+            initialization=model.initialization,
+        )
     return Network(encoder, projection, classifier)

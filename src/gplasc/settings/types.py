@@ -104,9 +104,10 @@ class _Model(Settings):
     )
     width: int = Field(64, gt=0)
     features: Literal["relu", "signed"] = "relu"
-    initialization: Literal["kaiming", "pytorch"] = Field(
+    initialization: Literal["kaiming", "pytorch", "xavier"] = Field(
         "kaiming",
-        description="of the encoder's convolutions: Kaiming normal by fan-out, or PyTorch's default",
+        description="of the encoder's convolutions: Kaiming normal by fan-out, or PyTorch's default; xavier: "
+        "uniform, of the encoder and the classifier",
     )
     projection_hidden: int = Field(512, gt=0)
     projection_dim: int = Field(128, gt=0)
