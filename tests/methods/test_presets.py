@@ -1,14 +1,16 @@
 """The settings of the paper scale against tables of what is published."""
 
 import csv
+import importlib
 import tomllib
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from gplasc.errors import UserError
 from gplasc.methods import find_method
-from gplasc.plugins import find_plugin
+from gplasc.plugins import find_plugin, gplasc_plus
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_plugins
 from gplasc.settings.parse import parse_value
@@ -122,3 +124,47 @@ def test_seq_mnist_at_paper_scale_is_the_published_protocol():
     assert (config.model.encoder, config.model.width, config.model.initialization) == ("mlp", 100, "xavier")
     assert (config.data.padding, config.data.flip) == (0, 0)
     assert (config.train.epochs, config.train.batch, config.train.schedule) == (1, 10, "constant")
+
+
+def copied(module, folder):
+    path = folder / f"{module.__name__.rpartition('.')[2]}2.py"
+    path.write_text(Path(module.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["er", "co2l", "supcon", "ncm"])
+def test_a_copy_of_a_method_has_its_settings(name, tmp_path):
+    method = copied(importlib.import_module(f"gplasc.methods.{name}"), tmp_path)
+    ours = RunRequest("seq-cifar10", method, ("gplasc",), buffer=200, scale="cpu").resolve()
+    theirs = RunRequest("seq-cifar10", name, ("gplasc",), buffer=200, scale="cpu").resolve()
+    assert ours.config.train == theirs.config.train
+    assert ours.config.model == theirs.config.model
+    assert list(ours.config.options.values()) == list(theirs.config.options.values())
+    owner = {"supcon": "co2l"}.get(name, name)
+    assert f"takes the presets of {owner} " in ours.notes[0]
+    assert not theirs.notes
+
+
+def test_a_copy_of_a_plugin_and_a_derived_method_take_presets(tmp_path):
+    plugin = copied(gplasc_plus, tmp_path)
+    derived = tmp_path / "mine.py"
+    derived.write_text("from gplasc.methods.derpp import DERPP\n\n\nclass Mine(DERPP):\n    pass\n")
+    spec = RunRequest("seq-cifar10", "co2l", (plugin,), scale="cpu").resolve()
+    twin = RunRequest("seq-cifar10", "co2l", ("gplasc-plus",), scale="cpu").resolve()
+    assert list(spec.config.options.values()) == list(twin.config.options.values())
+    assert spec.config.options["gplasc_plus2"]["memory_rows"] == "minibatch"
+    assert RunRequest("seq-cifar10", str(derived)).resolve().config.train.lr == 0.03
+
+
+def test_a_class_of_no_family_needs_like(tmp_path):
+    path = tmp_path / "alone.py"
+    path.write_text("from gplasc import Method\n\n\nclass Alone(Method):\n    pass\n")
+    spec = RunRequest("seq-cifar10", str(path)).resolve()
+    assert "takes no presets" in spec.notes[0]
+    with pytest.raises(UserError, match="takes no presets"):
+        spec.require_presets()
+    liked = RunRequest("seq-cifar10", str(path), like="er").resolve()
+    assert liked.config.train == RunRequest("seq-cifar10", "er").resolve().config.train
+    liked.require_presets()
+    with pytest.raises(UserError, match="like is 'er' for the method 'co2l'"):
+        RunRequest("seq-cifar10", "co2l", like="er").resolve()

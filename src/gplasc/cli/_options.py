@@ -33,6 +33,8 @@ class RunOptions:
     """Name of a method (see `gplasc list`), or the path of a Python file with your own; default: co2l."""
     plugin: Names = ()
     """Plug-in to add, for example gplasc; may be repeated."""
+    like: str | None = None
+    """Built-in method whose presets a method of your own takes; default: those that its class names."""
     encoder: str | None = None
     """Name of an encoder, FILE.py:function or package.module:function; default: that of the preset."""
     frozen: bool = False
@@ -50,7 +52,7 @@ class RunOptions:
 
     def named(self) -> dict[str, Any]:
         """Return the options that name something and were given."""
-        names = ("stream", "method", "seed", "scale", "buffer")
+        names = ("stream", "method", "like", "seed", "scale", "buffer")
         values = {name: getattr(self, name) for name in names} | {"plugins": self.plugin or None}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -66,7 +68,7 @@ class RunOptions:
         from gplasc.settings.parse import parse_assignments
 
         settings = self.in_file()
-        base = {**DEFAULTS, "buffer": None}
+        base = {**DEFAULTS, "like": None, "buffer": None}
         named = {name: settings.pop(name, value) for name, value in base.items()} | self.named()
         given = parse_assignments(self.set)
         if self.encoder is not None and given.setdefault("model.encoder", self.encoder) != self.encoder:

@@ -22,6 +22,9 @@ class Component(Generic[SettingsType]):
     """What methods and plug-ins share: typed settings, trainable modules of their own, and state."""
 
     Settings: ClassVar[type[Settings]] = Settings
+    LIKE: ClassVar[str]
+    """The built-in method or plug-in whose presets a class in a file of your own takes; default: that of its base."""
+
     DEVIATIONS: ClassVar[tuple[str, ...]] = ()
     """Where this implementation departs from its paper or official code, one sentence each."""
 

@@ -41,6 +41,7 @@ ContrastiveType = TypeVar("ContrastiveType", bound=ContrastiveSettings)
 class ContrastiveMethod(Method[ContrastiveType]):
     """Two views, a projection head, a class-balanced memory shuffled into the batches, and a linear probe."""
 
+    LIKE = "co2l"
     views: ClassVar[int] = 2
     augmentation: AugmentationKind = "contrastive"
     pool: ClassVar[PoolKind] = "mixed"
@@ -70,6 +71,7 @@ class ContrastiveMethod(Method[ContrastiveType]):
 class ClassifierMethod(Method[SettingsType]):
     """One stage: a classifier is trained together with the encoder and predicts."""
 
+    LIKE = "er"
     heads: frozenset[Head] = frozenset({"classifier"})
 
     def predictor(self, ctx: Context) -> nn.Module:
@@ -134,6 +136,7 @@ class FeatureStatistics(Method[SettingsType]):
     The sums are those of the features of a fixed encoder, in float64 on the CPU.
     """
 
+    LIKE = "ncm"
     trains: ClassVar[bool] = False
     unit: ClassVar[bool] = False
     """Whether features are normalized to unit length."""

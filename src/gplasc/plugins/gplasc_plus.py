@@ -48,6 +48,7 @@ class GPLASCPlus(GPLASCPlugin):
     count as much as those of a new one. At prediction, the log-probability of a class's place is added to its score.
     """
 
+    LIKE = "gplasc-plus"
     Settings = _Settings
     DEVIATIONS = (
         "not in the paper: range and position are replaced by a cross-entropy against fixed places, in which the "

@@ -124,7 +124,7 @@ def _compute(
 ) -> Record:
     """Learn what is left of the run and write its files."""
     config, device = spec.config, check_device(workspace.device)
-    for note in folder.begin(config, note_unfinished=workspace.note_unfinished):
+    for note in (*spec.notes, *folder.begin(config, note_unfinished=workspace.note_unfinished)):
         display.say(note)
     stream, encoder = open_inputs(
         spec, workspace.data_dir, stream=inputs[0], encoder=inputs[1], device=device, display=display

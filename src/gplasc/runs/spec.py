@@ -9,15 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
+from gplasc.learning import Component
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.settings.components import is_file, section_names, source_digest
+from gplasc.settings.components import is_file, list_methods, section_names, source_digest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint
@@ -31,6 +32,19 @@ class RunSpec(Settings):
 
     config: Config
     sources: dict[str, str]
+    presets: dict[str, str | None] = Field(default_factory=dict)
+    """For each component in a user's file the built-in one whose presets it takes, see `preset_owner`."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about the presets."""
+        return tuple(
+            f"{name} takes the presets of {owner} (LIKE in its class or --like names another)"
+            if owner
+            else f"{name} takes no presets, and the defaults suit no stream: name a built-in method whose presets it "
+            'takes, with LIKE = "er" in its class or with --like er'
+            for name, owner in self.presets.items()
+        )
 
     @property
     def run_id(self) -> str:
@@ -41,6 +55,16 @@ class RunSpec(Settings):
     def title(self) -> str:
         """See `Config.title`."""
         return self.config.title
+
+    def require_presets(self) -> None:
+        """Check that every component of the user's own takes presets.
+
+        Raises:
+            UserError: If one is of no family that has presets.
+        """
+        for note, owner in zip(self.notes, self.presets.values(), strict=True):
+            if owner is None:
+                raise UserError(note)
 
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
         """Add the digest of the data to the settings, so that the run id covers it.
@@ -79,6 +103,7 @@ class RunRequest:
         scale: Preset to use.
         settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
         encoder: The encoder; default: the one that the settings name.
+        like: The method whose presets a method of the user's own takes; default: see `preset_owner`.
     """
 
     stream: str
@@ -89,6 +114,7 @@ class RunRequest:
     scale: Scale = "paper"
     settings: Mapping[str, Any] = field(default_factory=dict)
     encoder: EncoderChoice | None = None
+    like: str | None = None
 
     def resolve(self) -> RunSpec:
         """Build the complete settings of the run.
@@ -111,10 +137,20 @@ class RunRequest:
         if self.buffer is not None:
             given["buffer"] = self.buffer
         frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
+        if self.like and not (is_file(self.method) and self.like in list_methods()):
+            raise UserError(
+                f"like is '{self.like}' for the method '{self.method}'; it names a built-in method, for a method of "
+                "your own in a Python file"
+            )
+        kinds = (find_method(self.method), *map(find_plugin, plugins))
+        preset, *others = map(preset_owner, (self.method, *plugins), kinds)
+        preset = self.like or preset
+        # A rule about the settings of `er` is one about those of a method that takes its presets.
+        sections = {owner: name for owner, name in zip((preset, *others), owners, strict=True) if owner}
         facts = {
             "stream": [self.stream],
-            "method": [self.method],
-            "plugin": plugins,
+            "method": [preset or self.method],
+            "plugin": [owner or name for owner, name in zip(others, plugins, strict=True)],
             "buffer": [str(self.buffer)],
             "encoder": ["frozen" if frozen else "trained"],
         }
@@ -122,6 +158,9 @@ class RunRequest:
         sources: dict[str, str] = {}
         for rule in matching_rules(self.scale, facts):
             for name, value in rule.set.items():
+                section, _, key = name.rpartition(".")
+                if section in sections:
+                    name = f"{sections[section]}.{key}"
                 # A rule may speak of a plug-in or an option that this run does not have.
                 if name in names or name == "buffer":
                     name = names.get(name, name)
@@ -141,7 +180,27 @@ class RunRequest:
         sources |= dict.fromkeys(("stream", "method", "plugins", "scale", *given), "given")
         if self.seed:
             sources["seed"] = "given"
-        return RunSpec(config=config, sources={name: sources.get(name, "default") for name in config.flat()})
+        sources = {name: sources.get(name, "default") for name in config.flat()}
+        components = zip((self.method, *plugins), (preset, *others), strict=True)
+        presets = {name: owner for name, owner in components if is_file(name)}
+        return RunSpec(config=config, sources=sources, presets=presets)
+
+
+def preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
+    """Return the built-in method or plug-in whose presets one takes: its own, or those of its class or base class.
+
+    A class says it by ``LIKE``; a class that is derived from a built-in one takes that one's presets. None: it is of no
+    family that has presets.
+    """
+    if not is_file(name):
+        return name
+    for base in kind.__mro__:
+        if "LIKE" in vars(base):
+            return str(vars(base)["LIKE"])
+        package, _, module = base.__module__.rpartition(".")
+        if package in ("gplasc.methods", "gplasc.plugins") and module != "base":
+            return module.replace("_", "-")
+    return None
 
 
 def _build(

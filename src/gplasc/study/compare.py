@@ -105,6 +105,8 @@ def compare_rows(
         Interrupted: If a signal asked to stop.
     """
     contenders = _plan_contenders(plan, experiment)
+    for contender in contenders:
+        contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
