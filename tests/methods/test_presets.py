@@ -168,3 +168,12 @@ def test_a_class_of_no_family_needs_like(tmp_path):
     liked.require_presets()
     with pytest.raises(UserError, match="like is 'er' for the method 'co2l'"):
         RunRequest("seq-cifar10", "co2l", like="er").resolve()
+
+
+def test_given_epochs_hold_for_the_first_task_too():
+    def first(**settings):
+        return RunRequest("seq-cifar10", "co2l", scale="cpu", settings=settings).resolve().config.train.first_epochs
+
+    assert first() == 12
+    assert first(**{"train.epochs": 3}) is None
+    assert first(**{"train.epochs": 3, "train.first_epochs": 5}) == 5

@@ -136,6 +136,8 @@ class RunRequest:
         given = {_full_name(name, names): value for name, value in settings.items()}
         if self.buffer is not None:
             given["buffer"] = self.buffer
+        if "train.epochs" in given:  # the first task has as many, unless its number is given too
+            given.setdefault("train.first_epochs", None)
         frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
         if self.like and not (is_file(self.method) and self.like in list_methods()):
             raise UserError(
