@@ -19,7 +19,7 @@ def test_sources_tell_where_a_value_comes_from():
     assert resolved.sources["train.lr"] == "given"
     assert resolved.config.options["gplasc"]["margin"] == 0.15
     assert "final hyper-parameters" in resolved.sources["gplasc.margin"]
-    assert resolved.sources["data.validation"] == "default"
+    assert resolved.sources["data.validation"] == "ours: the default"
 
 
 def test_paper_scale_follows_the_table_of_final_hyper_parameters():

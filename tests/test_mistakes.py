@@ -386,3 +386,39 @@ def test_json_of_the_tiny_run_is_a_record(capsys):
     """The base of the cases above is a run that works."""
     assert call(*RUN) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["run_id"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--set", "margin=0.2"], "one of the plug-in gplasc"),
+        (["--set", "epochs=3"], "train.epochs or probe.epochs"),
+        (["--set", "buffer_size=3"], "--buffer"),
+        (["--set", "class_order=3"], "class_order_seed"),
+        (["--set", "plugin=gplasc"], "plugins= in Python"),
+    ],
+)
+def test_hints_name_what_was_meant(words, answer, capsys):
+    assert call([*RUN, "--method", "er", *words]) == 2
+    assert answer in capsys.readouterr().err
+
+
+def test_show_one_setting(capsys):
+    assert call(["show", "train.lr", "--method", "er", "--stream", "seq-cifar10", "--scale", "paper"]) == 0
+    assert capsys.readouterr().out.startswith("train.lr = 0.1  (Mammoth")
+
+
+def test_a_torch_dataset_is_pointed_to_from_dataset():
+    with pytest.raises(UserError, match="from_dataset"):
+        gplasc.run(torch.utils.data.TensorDataset(torch.zeros(3, 1, 8, 8)), "er")
+
+
+def test_dir_shows_public_names():
+    assert dir(gplasc) == sorted(gplasc.__all__)
+
+
+def test_missing_files_name_every_folder_that_is_read(capsys):
+    assert call(["run", "--stream", "seq-cifar10", "--method", "er"]) == 2
+    message = capsys.readouterr().err
+    assert "cifar-10-batches-py" in message
+    assert "cifar-10-batches-bin" in message

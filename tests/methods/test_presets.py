@@ -67,7 +67,7 @@ def test_published_setting_and_its_source(row):
     resolved = RunRequest(row["stream"], row["method"], scale="paper").resolve()
     assert resolved.config.flat()[row["setting"]] == parse_value(row["value"])
     source = resolved.sources[row["setting"]]
-    assert source == "default" or source.startswith(row["source"])
+    assert source == "ours: the default" or source.startswith(row["source"])
 
 
 @pytest.mark.parametrize("method", CONTRASTIVE)
@@ -172,8 +172,21 @@ def test_a_class_of_no_family_needs_like(tmp_path):
 
 def test_given_epochs_hold_for_the_first_task_too():
     def first(**settings):
-        return RunRequest("seq-cifar10", "co2l", scale="cpu", settings=settings).resolve().config.train.first_epochs
+        return (
+            RunRequest("seq-cifar10", "co2l", scale="cpu", settings=settings)
+            .resolve()
+            .config.train.first_epochs
+        )
 
     assert first() == 12
     assert first(**{"train.epochs": 3}) is None
     assert first(**{"train.epochs": 3, "train.first_epochs": 5}) == 5
+
+
+def test_every_setting_of_the_paper_scale_has_a_source():
+    spec = RunRequest("seq-cifar10", "co2l", ("gplasc",), buffer=200).resolve()
+    assert all(spec.sources.values())
+    ours = {name for name, source in spec.sources.items() if source == "ours: the default"}
+    assert not {name for name in ours if name.startswith("co2l.")}
+    assert spec.sources["data.crop_scale"].startswith("Co2L, main.py")
+    assert spec.sources["gplasc.range_form"].startswith("GPLASC")

@@ -17,25 +17,31 @@ def _show(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool =
 
     gplasc show der
 
+    gplasc show train.lr --method co2l
+
     gplasc show --method co2l --plugin gplasc --toml > mine.toml
 
     Args:
-        name: Name of a method or plug-in; `gplasc show der` is short for `gplasc show --method der`.
+        name: Name of a method or plug-in, `gplasc show der` is short for `gplasc show --method der`; or of one setting.
         toml: Print TOML to be read again with --config.
     """
     from gplasc.runs.show import print_settings
-    from gplasc.settings.components import list_plugins
+    from gplasc.runs.spec import OURS
+    from gplasc.settings.components import list_methods, list_plugins
 
     if name in list_plugins():
         options = replace(options, plugin=(*options.plugin, name))
-    elif name:
-        options = replace(options, method=name)
+    elif name and (name in list_methods() or name not in options.request().resolve().config.flat()):
+        options, name = replace(options, method=name), ""
     resolved = options.request().resolve()
+    if name in resolved.sources:
+        print(f"{name} = {resolved.config.flat()[name]}  ({resolved.sources[name]})")
+        return 0
     if toml:
         print(resolved.config.to_toml(), end="")
         return 0
     stated = options.in_file() | options.named()
-    sources = {name: "given" if name in stated else "default" for name in DEFAULTS}
+    sources = {name: "given" if name in stated else OURS for name in DEFAULTS}
     print_settings(resolved.model_copy(update={"sources": resolved.sources | sources}))
     return 0
 

@@ -10,7 +10,7 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
-from gplasc.runs.spec import RunSpec
+from gplasc.runs.spec import OURS, RunSpec
 from gplasc.streams.augment import DEVIATIONS
 
 
@@ -33,7 +33,7 @@ def print_settings(spec: RunSpec) -> None:
     for name, value in config.flat().items():
         source = spec.sources[name]
         texts = (name, str(value), source)
-        rows.append([Marked(text, "muted") for text in texts] if source == "default" else list(texts))
+        rows.append([Marked(text, "muted") for text in texts] if source == OURS else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]
     Table(f"{config.title} on {config.stream}, scale {config.scale}", columns, rows).print()
     deviations = {

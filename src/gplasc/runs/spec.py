@@ -18,11 +18,13 @@ from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.settings.components import is_file, list_methods, section_names, source_digest
+from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint
 
+OURS = "ours: the default"
+"""The source of a value that nobody published or gave."""
 _SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
 """What others call a setting, for the hint after a wrong name."""
 
@@ -182,7 +184,7 @@ class RunRequest:
         sources |= dict.fromkeys(("stream", "method", "plugins", "scale", *given), "given")
         if self.seed:
             sources["seed"] = "given"
-        sources = {name: sources.get(name, "default") for name in config.flat()}
+        sources = {name: sources.get(name, OURS) for name in config.flat()}
         components = zip((self.method, *plugins), (preset, *others), strict=True)
         presets = {name: owner for name, owner in components if is_file(name)}
         return RunSpec(config=config, sources=sources, presets=presets)
@@ -313,15 +315,21 @@ def _full_name(name: str, known: Mapping[str, str]) -> str:
     if len(matches) == 1:
         return known[matches[0]]
     if matches:
+        matches.sort(key=lambda full: full.partition(".")[0] != "train")
         raise UserError(f"the setting '{name}' could be {' or '.join(matches)}; write the full name")
     section, dot, last = name.rpartition(".")
     usual = f"{section}{dot}{_SYNONYMS.get(last, last)}"
     if usual != name:
         raise UserError(f"there is no setting '{name}' here; did you mean '{_full_name(usual, known)}'?")
-    if name in ("stream", "method", "plugins", "buffer", "seed", "scale"):
-        option = name.removesuffix("s") if name == "plugins" else name
+    if name in ("stream", "method", "plugin", "plugins", "buffer", "seed", "scale"):
+        option, argument = ("plugin", "plugins") if name.startswith("plugin") else (name, name)
         raise UserError(
-            f"'{name}' is not among the settings by name; give it as --{option}, or {name}= in Python"
+            f"'{name}' is not among the settings by name; give it as --{option}, or {argument}= in Python"
+        )
+    if owner := _owner_of(name):
+        raise UserError(
+            f"the setting '{name}' is one of the {owner}, which this run does not have; name it with --method or "
+            "--plugin, or as an argument in Python"
         )
     hint = did_you_mean(
         name, known if "." in name else {full.rpartition(".")[2] for full in known} | {*known}
@@ -329,3 +337,14 @@ def _full_name(name: str, known: Mapping[str, str]) -> str:
     if hint.startswith("allowed"):
         hint = "see `gplasc show` for those there are"
     raise UserError(f"there is no setting '{name}' here; {hint}")
+
+
+def _owner_of(name: str) -> str | None:
+    """Return the first built-in component that has a setting, and how it is named."""
+    section, _, last = name.rpartition(".")
+    finders = (("plug-in", list_plugins(), find_plugin), ("method", list_methods(), find_method))
+    for noun, names, find in finders:
+        for owner in names:
+            if section in ("", owner) and last in find(owner).Settings.accepted_names():
+                return f"{noun} {owner}"
+    return None

@@ -54,7 +54,8 @@ def stream_name(name: object) -> str:
         return name
     raise UserError(
         f"a stream is named by text or a pathlib.Path, but {type(name).__name__} was given; "
-        'write for example "seq-digits" or Path("my-images")'
+        'write for example "seq-digits" or Path("my-images"), or make a stream of a torch Dataset or of arrays with '
+        "gplasc.streams.from_dataset"
     )
 
 

@@ -56,7 +56,7 @@ def locate(request: Request, *, unpack: bool = True) -> Path:
     layout = info.layout
     path = find(layout, request.data_dir)
     if path is None:
-        files = " or ".join((*layout.archives, *(f"the folder {folder}" for folder in layout.folders[:1])))
+        files = " or ".join((*layout.archives, *(f"the folder {folder}" for folder in layout.folders)))
         places = ", ".join(map(str, (*search_places(request.data_dir), *layout.elsewhere)))
         raise UserError(
             f"{info.name} was not found (searched: {places}); put {files} into one of these places, "
