@@ -71,7 +71,7 @@ def test_toml_out_and_in_gives_the_same_run(tmp_path):
     [
         ({"train.learning_rate": 0.1}, "there is no setting 'train.learning_rate'"),
         ({"margn": 0.1}, "did you mean 'margin'"),
-        ({"lr": 0.1}, "could be probe.lr or train.lr"),
+        ({"lr": 0.1}, "could be train.lr or probe.lr"),
         ({"train.lr": -1}, "greater than 0"),
         ({"gplasc.margin": 1.5}, "less than 1"),
         ({"gplasc.distillation": "cosine"}, "'cosine' is no distillation"),
