@@ -399,12 +399,12 @@ def test_json_of_the_tiny_run_is_a_record(capsys):
     ],
 )
 def test_hints_name_what_was_meant(words, answer, capsys):
-    assert call([*RUN, "--method", "er", *words]) == 2
+    assert call(*RUN, "--method", "er", *words) == 2
     assert answer in capsys.readouterr().err
 
 
 def test_show_one_setting(capsys):
-    assert call(["show", "train.lr", "--method", "er", "--stream", "seq-cifar10", "--scale", "paper"]) == 0
+    assert call("show", "train.lr", "--method", "er", "--stream", "seq-cifar10", "--scale", "paper") == 0
     assert capsys.readouterr().out.startswith("train.lr = 0.1  (Mammoth")
 
 
@@ -418,7 +418,7 @@ def test_dir_shows_public_names():
 
 
 def test_missing_files_name_every_folder_that_is_read(capsys):
-    assert call(["run", "--stream", "seq-cifar10", "--method", "er"]) == 2
+    assert call("run", "--stream", "seq-cifar10", "--method", "er") == 2
     message = capsys.readouterr().err
     assert "cifar-10-batches-py" in message
     assert "cifar-10-batches-bin" in message
