@@ -78,7 +78,8 @@ def tables() -> dict[str, _PublishedTable]:
     """Return every published table by name."""
     content = tomllib.loads(_text("tables.toml"))
     return {
-        name: _PublishedTable(paper=content["paper"], **table) for name, table in content["tables"].items()
+        name: _PublishedTable(**{"paper": content["paper"], **table})
+        for name, table in content["tables"].items()
     }
 
 
