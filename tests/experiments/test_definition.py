@@ -13,7 +13,7 @@ from gplasc.study.experiment import SEEDS, _stand_ins
 NAMES = [
     "table-accuracy", "table-replay", "table-finegrained", "table-forgetting", "ablation-components",
     "ablation-distillation", "ablation-task-number", "ablation-buffer", "ablation-range-loss", "sensitivity",
-    "ablation-plus", "overlap", "tsne", "time", "digits", "fashion", "ladder",
+    "ablation-plus", "overlap", "tsne", "time", "digits", "fashion", "ladder", "seq-mnist",
 ]  # fmt: skip
 
 

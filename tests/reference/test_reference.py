@@ -17,6 +17,7 @@ def test_every_table_is_complete():
         "ablation_thresholg_loss": 4,
         "time_comparison": 20,
         "resnet18_overlapping": 1,
+        "der_seq_mnist": 20,
     }
 
 

@@ -35,8 +35,7 @@ class ICaRL(ClassifierMethod[_Settings]):
         "exemplar and its mirror image (where images may be mirrored at all): as in the paper's own code",
         "the published DER, GCR and CCLIS tables quote an iCaRL that was later found to be faulty; a correct one is "
         "better than those rows",
-        "the weight decay is 2e-5: Mammoth's code adds 1e-5 times the sum of squared weights to the loss, whose "
-        "gradient has the factor 2, and ignores the weight decay of 1e-5 in its list",
+        "the weight decay of 2e-5 is the gradient of Mammoth's 1e-5 times the squared weights",
         "a memory that is not a multiple of the classes seen is used up: the first classes keep one exemplar more",
         "a class of which nothing is remembered has the lowest possible score",
     )
