@@ -63,7 +63,9 @@ def test_grids_cover_their_published_tables_and_nothing_else(name):
         for scenario in experiment.scenarios
     }
     assert theirs <= ours
-    if name not in ("overlap", "ablation-range-loss"):  # whose published side lacks numbers or a scenario
+    if name == "seq-mnist":
+        assert {row for row, *_ in ours - theirs} == {"gcr"}  # has no published number there
+    elif name not in ("overlap", "ablation-range-loss"):  # whose published side lacks numbers or a scenario
         assert ours == theirs
 
 

@@ -118,14 +118,15 @@ def test_everything_is_kept_when_it_fits():
     assert torch.equal(found, weights)
 
 
-def test_a_small_coreset_is_nearly_the_best_of_all():
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_coreset_is_among_the_best_of_all(seed):
     """Least squares on three groups of near-duplicates: every choice of three of nine samples is compared."""
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(seed)
     features = 3 * torch.eye(3, 6).repeat_interleave(3, 0) + 0.1 * torch.randn(9, 6, generator=generator)
     targets = features @ torch.tensor([1.0, 2.0, 1.5, 0.3, -0.2, 0.1])
     errors = -2 * targets.unsqueeze(1)  # the gradient of (prediction - target)^2 at a model that predicts 0
     index, weights = select_coreset(
-        errors, features, torch.zeros(9, dtype=torch.long), torch.ones(9), 3, ridge=1e-6, generator=generator
+        errors, features, torch.zeros(9, dtype=torch.long), torch.ones(9), 3, ridge=1e-9, generator=generator
     )
     gradients = (errors * torch.cat([features, torch.ones(9, 1)], 1)).double()
 
@@ -135,5 +136,6 @@ def test_a_small_coreset_is_nearly_the_best_of_all():
 
     values = sorted(missing(chosen) for chosen in itertools.combinations(range(9), 3))
     ours = float(torch.linalg.vector_norm(weights.double() @ gradients[index] - gradients.sum(0)))
-    assert sorted((index // 3).tolist()) == [0, 1, 2]
-    assert ours < 1.5 * values[0] < 0.1 * values[len(values) // 2]
+    assert ours == pytest.approx(missing(index.tolist()), rel=1e-5)  # the weights are the best of this choice
+    # The selection is greedy: one of each group, which 27 of the 84 choices are, and all others are far worse.
+    assert ours <= values[26] < 0.5 * values[27]

@@ -341,13 +341,12 @@ def _check_labels(task: Task, known: int) -> None:
             f"task {task.index} has the classes {classes.start} to {classes.stop - 1}, but {known} classes were seen: "
             f"its first class must be {known}"
         )
-    stop = known + len(classes)
-    for samples, lowest in ((task.train, 0), (task.test, classes.start if len(classes) else 0)):
-        if len(samples.y) and not (lowest <= int(samples.y.min()) and int(samples.y.max()) < stop):
-            raise UserError(
-                f"task {task.index} has labels from {int(samples.y.min())} to {int(samples.y.max())}, but its classes "
-                f"are {lowest} to {stop - 1}: number the labels over all tasks, from 0"
-            )
+    y, stop = task.train.y, known + len(classes)
+    if len(y) and not (0 <= int(y.min()) and int(y.max()) < stop):
+        raise UserError(
+            f"task {task.index} has labels from {int(y.min())} to {int(y.max())}, but {stop} classes are known: "
+            f"number the labels over all tasks, from 0 to {stop - 1}"
+        )
 
 
 def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:
