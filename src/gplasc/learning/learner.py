@@ -342,7 +342,7 @@ def _check_labels(task: Task, known: int) -> None:
             f"its first class must be {known}"
         )
     y, stop = task.train.y, known + len(classes)
-    if len(y) and not (0 <= int(y.min()) and int(y.max()) < stop):
+    if len(y) and (y.min() < 0 or y.max() >= stop):
         raise UserError(
             f"task {task.index} has labels from {int(y.min())} to {int(y.max())}, but {stop} classes are known: "
             f"number the labels over all tasks, from 0 to {stop - 1}"
