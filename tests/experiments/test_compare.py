@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import gplasc
-from gplasc._io.display import Quiet
+from gplasc._io.display import Display
 from gplasc.cli import app, main
 from gplasc.errors import UserError
 from gplasc.paper import load_experiment
@@ -528,7 +528,7 @@ def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
 
 
 def here():
-    return _ThisProcess(Quiet())
+    return _ThisProcess(Display())
 
 
 def preview(wanted, out):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gplasc._io.display import Quiet
+from gplasc._io.display import Display
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.paper import load_experiment, run_experiment
@@ -36,7 +36,7 @@ class Here(_ThisProcess):
     """Computes in this process, which is quicker for runs of a moment."""
 
     def __init__(self, fail: str = "") -> None:
-        super().__init__(Quiet())
+        super().__init__(Display())
         self.fail = fail
         self.computed = 0
 
@@ -301,7 +301,7 @@ def test_dry_run_counts_and_estimates(small, tmp_path, capsys):
     )
     assert text.endswith("\n  4 from a few measured steps")
     assert not list(tmp_path.iterdir()), "nothing is written"
-    record = execute(cells[0].spec, workspace, display=Quiet()).record
+    record = execute(cells[0].spec, workspace, display=Display()).record
     write_record(tmp_path / cells[0].run_id, Record.parse({**record.to_dict(), "seconds": 4000.0}))
     folder = tmp_path / cells[2].run_id
     folder.mkdir()

@@ -20,7 +20,7 @@ from tests.fuzz.newer import NEWER
 from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
 from tests.streams.conftest import Imitations, picture
 
-from gplasc._io.display import Quiet
+from gplasc._io.display import Display
 from gplasc.learning import Callback, checkpoints
 from gplasc.report.page import write_report
 from gplasc.results.record import read_record
@@ -119,7 +119,7 @@ class _PowerCut(Callback):
 def _compute(place: Path, *callbacks: Callback) -> Any:
     resolved = RunRequest(STREAM, "er", buffer=4, scale="smoke", settings=RUN).resolve()
     out = place / "runs"
-    return execute(resolved, Workspace(out, device="cpu", save_steps=2), display=Quiet(), callbacks=callbacks)
+    return execute(resolved, Workspace(out, device="cpu", save_steps=2), display=Display(), callbacks=callbacks)
 
 
 def _cut_run(place: Path) -> None:

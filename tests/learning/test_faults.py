@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.calling import call
 
-from gplasc._io.display import Quiet
+from gplasc._io.display import Display
 from gplasc.errors import UserError
 from gplasc.learning import Callback, checkpoints
 from gplasc.runs.execute import execute
@@ -24,7 +24,7 @@ class Stop(Callback):
             raise RuntimeError("power cut")
 
 
-class Notes(Quiet):
+class Notes(Display):
     """Keeps what is said."""
 
     def __init__(self):
@@ -35,7 +35,7 @@ class Notes(Quiet):
 
 
 def compute(resolved, out, **more):
-    return execute(resolved, Workspace(out, device="cpu", save_steps=2), **{"display": Quiet()} | more)
+    return execute(resolved, Workspace(out, device="cpu", save_steps=2), **{"display": Display()} | more)
 
 
 @pytest.fixture

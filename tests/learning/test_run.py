@@ -4,7 +4,7 @@ import warnings
 import pytest
 import torch
 
-from gplasc._io.display import Lines, Quiet
+from gplasc._io.display import Display, Lines
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, checkpoints
 from gplasc.learning.callbacks import NotFinite, StopSignals
@@ -17,7 +17,7 @@ from gplasc.streams import open_stream
 
 def compute(resolved, out, *, save_steps=None, keep_memory=True, **more):
     workspace = Workspace(out, device="cpu", save_steps=save_steps, keep_memory=keep_memory)
-    return execute(resolved, workspace, display=Quiet(), **more)
+    return execute(resolved, workspace, display=Display(), **more)
 
 
 def test_record_is_complete_and_plain_json(tiny, tmp_path):

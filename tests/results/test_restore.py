@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from gplasc._io.display import Quiet
+from gplasc._io.display import Display
 from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.runs.execute import execute
@@ -16,7 +16,7 @@ def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path
     result = execute(
         tiny(method, plugins, **{"model.features": "signed"}),
         Workspace(tmp_path, device="cpu"),
-        display=Quiet(),
+        display=Display(),
     )
     run = restore(result.folder, device="cpu")
     assert run.config.run_id == result.run_id
@@ -35,8 +35,8 @@ def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path
 def test_wrong_or_damaged_folders(tiny, tmp_path):
     with pytest.raises(UserError, match="no finished run"):
         restore(tmp_path)
-    result = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Quiet())
-    other = execute(tiny("finetune", seed=1), Workspace(tmp_path, device="cpu"), display=Quiet())
+    result = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Display())
+    other = execute(tiny("finetune", seed=1), Workspace(tmp_path, device="cpu"), display=Display())
     weights = result.folder / "weights.safetensors"
     good = weights.read_bytes()
     weights.write_bytes((other.folder / "weights.safetensors").read_bytes())

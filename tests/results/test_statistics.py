@@ -56,11 +56,11 @@ def test_one_pair_has_no_interval():
 
 
 def test_damaged_and_foreign_records_are_skipped(tiny, tmp_path):
-    from gplasc._io.display import Quiet
+    from gplasc._io.display import Display
     from gplasc.runs.execute import execute
     from gplasc.runs.workspace import Workspace
 
-    record = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Quiet()).record
+    record = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Display()).record
     good = (tmp_path / record["run_id"] / "record.json").read_text()
     records, skipped = load_records([tmp_path])
     assert ([r["run_id"] for r in records], skipped) == ([record["run_id"]], [])

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gplasc._io.display import Lines, Live, Moment, Quiet
+from gplasc._io.display import Display, Lines, Live, Moment
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
@@ -86,7 +86,7 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
 
 
 def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
-    first = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Quiet())
+    first = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Display())
     executor = Counting()
     cells = [cell(tiny("finetune", seed=s)) for s in (0, 1, 1)]
     outcomes = compute(cells, place(tmp_path), executor)
@@ -413,7 +413,7 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     """Two sweeps share a folder: the run that the other one holds is taken over when it is complete, or let go."""
     monkeypatch.setattr("gplasc.study.compute._RETRY_EVERY", 0.1)
     cells = [cell(tiny("finetune", seed=s)) for s in (0, 1, 2)]
-    elsewhere = execute(cells[0].spec, Workspace(tmp_path / "other", device="cpu"), display=Quiet())
+    elsewhere = execute(cells[0].spec, Workspace(tmp_path / "other", device="cpu"), display=Display())
     stream = io.StringIO()
     with ExitStack() as holds:
         holds.enter_context(RunFolder(tmp_path / cells[0].run_id).held())

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gplasc._io.display import Moment, Quiet
+from gplasc._io.display import Display, Moment
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
@@ -125,7 +125,7 @@ def test_a_trial_is_pruned_by_its_accuracies_alone_whenever_they_arrive(tmp_path
     for live in (True, False):
         search = Search(request, {"train.lr": [n / 20 for n in range(1, 13)]}, 25, tmp_path / str(live))
         executor = Pretend(live)
-        studies[live] = _run_search(search, executor, Quiet()).trials
+        studies[live] = _run_search(search, executor, Display()).trials
         pruned = [t.user_attrs["run_id"] for t in studies[live] if t.state.name == "PRUNED"]
         assert pruned
         assert executor.cancelled == (pruned if live else [])

@@ -105,10 +105,6 @@ class Display:
         """Reset the terminal."""
 
 
-class Quiet(Display):
-    """Shows nothing."""
-
-
 class Lines(Display):
     """Plain lines, on standard error by default: one for every run that ends, now and then one for a running one."""
 
@@ -276,5 +272,5 @@ class Live(Lines):
 def display(quiet: bool = False) -> Display:
     """Return what fits where standard error goes."""
     if quiet:
-        return Quiet()
+        return Display()
     return Live() if sys.stderr.isatty() else Lines()

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
 from gplasc.learning import Callback, Expected, Head, ImageFormat, Learner
 from gplasc.learning.devices import Hardware
 from gplasc.learning.distributed import Processes
-from gplasc.methods import find_method
 from gplasc.models import Encoder, FeatureAdapter, FixedFeatures, LinearClassifier, Network, ProjectionHead
-from gplasc.plugins import find_plugin
 from gplasc.random import Generators
 from gplasc.runs.encoder import configured_encoder, image_format
+from gplasc.runs.spec import find_components
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
 
@@ -30,12 +27,8 @@ def build_learner(
     announced: bool = True,
     callbacks: Sequence[Callback] = (),
 ) -> Learner:
-    """Build the learner of a run for a stream, or for the images (or features), classes and tasks that are expected.
-
-    The encoder of images is by default the one that the settings name. Unless the tasks and classes of the stream are
-    announced, the learner prepares for those of the first task.
-    """
-    kinds = (find_method(config.method), *map(find_plugin, config.plugins))
+    """Build the learner of a run; unless tasks and classes are announced, it prepares for those of the first task."""
+    kinds = find_components(config.method, config.plugins).values()
     components: list[Any] = [
         kind(kind.Settings(**options)) for kind, options in zip(kinds, config.options.values(), strict=True)
     ]
@@ -74,20 +67,13 @@ def _expect(stream: Stream, encoder: Encoder | None, announced: bool) -> Expecte
 def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
-    projection: nn.Module | None = None
-    classifier: LinearClassifier | None = None
+    dim, projection, classifier = encoder.feature_dim, None, None
     if "projection" in heads:
-        projection = ProjectionHead(
-            encoder.feature_dim,
-            hidden=model.projection_hidden,
-            out=model.projection_dim,
-            generator=random["weights.projection"],
-        )
+        sizes = {"hidden": model.projection_hidden, "out": model.projection_dim}
+        projection = ProjectionHead(dim, **sizes, generator=random["weights.projection"])
     if "classifier" in heads:
+        generator = random["weights.classifier"]
         classifier = LinearClassifier(
-            encoder.feature_dim,
-            num_classes,
-            generator=random["weights.classifier"],
-            initialization=model.initialization,
+            dim, num_classes, generator=generator, initialization=model.initialization
         )
     return Network(encoder, projection, classifier)

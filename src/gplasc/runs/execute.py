@@ -84,15 +84,8 @@ def execute(
                     folder.discard()
                 record = read_record(folder.path)  # another process may just have finished it
                 if record is None:
-                    record = _compute(
-                        spec,
-                        workspace,
-                        folder,
-                        inputs=(stream, encoder),
-                        callbacks=callbacks,
-                        display=display,
-                        processes=processes,
-                    )
+                    inputs = (stream, encoder)
+                    record = _compute(spec, workspace, folder, inputs, callbacks, display, processes)
                     return Result(record, folder.path)
         processes.from_first(None)
         return Result(record, folder.path)
@@ -106,24 +99,32 @@ def execute_joined(
     """Compute a run with the processes that were launched with this one; all but the first one return None."""
     with joined(check_device(workspace.device)) as (processes, device):
         workspace = replace(workspace, device=device)
-        if not processes.first:
-            _follow(spec, workspace, processes)
+        if processes.first:
+            return execute(spec, workspace, restart=restart, display=display, processes=processes)
+        given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
+        if given is None:  # the run is complete already
             return None
-        return execute(spec, workspace, restart=restart, display=display, processes=processes)
+        stream, encoder = open_inputs(spec, workspace.data_dir, device=device)
+        learner = build_learner(
+            given[0], stream, encoder=encoder, device=device, processes=processes, compiled=workspace.compiled
+        )
+        learner.load_state_dict(given[1])
+        with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
+            learner.learn(stream)
+        return None
 
 
 def _compute(
     spec: RunSpec,
     workspace: Workspace,
     folder: RunFolder,
-    *,
     inputs: tuple[Stream | None, Encoder | None],
     callbacks: Sequence[Callback],
     display: Display,
     processes: Processes,
 ) -> Record:
     """Learn what is left of the run and write its files."""
-    config, device = spec.config, check_device(workspace.device)
+    config, where, device = spec.config, folder.path, check_device(workspace.device)
     for note in (*spec.notes, *folder.begin(config, note_unfinished=workspace.note_unfinished)):
         display.say(note)
     stream, encoder = open_inputs(
@@ -131,19 +132,16 @@ def _compute(
     )
     for note in stream.notes:
         display.say(note)
-    log = TermLog(folder.path / TERMS)
+    log = TermLog(where / TERMS)
+    every, steps = workspace.save_every, workspace.save_steps
     checkpoint = Checkpoint(
-        folder.path,
-        every=workspace.save_every,
-        every_steps=workspace.save_steps,
-        identity=_code(config),
-        on_saved=workspace.on_saved,
+        where, every=every, every_steps=steps, identity=_code(config), on_saved=workspace.on_saved
     )
     signals = StopSignals(checkpoint.save)
     method, sizes = find_method(config.method), [len(task.train) for task in stream]
     total_steps = sum(steps_per_task(config, method.pool, sizes)) if method.trains else 0
     progress = ProgressDisplay(display, tasks=len(stream), total_steps=total_steps)
-    tensorboard = [TensorBoard(folder.path)] if workspace.tensorboard else []
+    tensorboard = [TensorBoard(where)] if workspace.tensorboard else []
     learner = build_learner(
         config,
         stream,
@@ -153,17 +151,17 @@ def _compute(
         compiled=workspace.compiled,
         callbacks=[FiniteCheck(), log, progress, *tensorboard, *callbacks, checkpoint, signals],
     )
-    _resume(learner, folder.path, display)
+    _resume(learner, where, display)
     if missing := log.resume(learner.position.total_steps):
-        display.say(f"{folder.path / TERMS} lacks {missing} of the steps before the checkpoint")
+        display.say(f"{where / TERMS} lacks {missing} of the steps before the checkpoint")
     with signals.installed():
         if processes.size > 1:
             processes.from_first((config, learner.state_dict()))
         learner.learn(stream)
     record = describe(spec, learner, stream)
-    _save(folder.path, learner, keep_memory=workspace.keep_memory)
-    write_record(folder.path, record)
-    checkpoints.delete_all(folder.path)
+    _save(where, learner, keep_memory=workspace.keep_memory)
+    write_record(where, record)
+    checkpoints.delete_all(where)
     return record
 
 
@@ -220,19 +218,3 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
         kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
         state = learner.state_dict()
         checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
-
-
-def _follow(spec: RunSpec, workspace: Workspace, processes: Processes) -> None:
-    """Compute the share of a process that is not the first one; it writes no files."""
-    given: tuple[Config, dict[str, Any]] | None = processes.from_first(None)
-    if given is None:  # the run is complete already
-        return
-    config, state = given
-    device = check_device(workspace.device)
-    stream, encoder = open_inputs(spec, workspace.data_dir, device=device)
-    learner = build_learner(
-        config, stream, encoder=encoder, device=device, processes=processes, compiled=workspace.compiled
-    )
-    learner.load_state_dict(state)
-    with StopSignals(lambda _: None).installed():  # process 0 decides when to stop
-        learner.learn(stream)

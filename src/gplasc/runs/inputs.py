@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gplasc._io.display import Display, Quiet
+from gplasc._io.display import Display
 from gplasc.errors import UserError
 from gplasc.models import Encoder
 from gplasc.runs.encoder import configured_encoder, image_format
@@ -23,16 +23,19 @@ def open_inputs(
     display: Display | None = None,
     folder: Path | None = None,
 ) -> tuple[Stream, Encoder | None]:
-    """Open the stream that a run learns and its encoder; a stream of features has none.
+    """Open the stream that a run learns and its encoder, unless they are passed; a stream of features has none.
 
-    A stream that has no name, and an encoder that is an object, are passed. The features of a frozen encoder are
-    computed on the device and kept in the folder; default: the user's cache folder.
+    The features of a frozen encoder are computed and kept in the folder; default: the user's cache folder.
     """
-    config = spec.config
+    config, data = spec.config, spec.config.data
     if encoder is None and ":" in config.model.encoder:  # one of the user's own may have a size of images
         encoder = configured_encoder(config)
     if stream is None:
-        stream = _open_stream(spec, data_dir, encoder.image_size if encoder else None)
+        own_size = encoder.image_size if encoder and find_stream(config.stream)[0].size_is_setting else None
+        names = ("classes_per_task", "class_order_seed", "images_per_class", "test_images_per_class")
+        options = {name: getattr(data, name) for name in (*names, "validation", "skip_corrupt")}
+        size = data.image_size or own_size
+        stream = open_stream(config.stream, data_dir=data_dir, image_size=size, **options)
     if stream.features:
         return stream, None
     encoder = encoder or configured_encoder(config, stream.image_shape[0])
@@ -40,7 +43,7 @@ def open_inputs(
         return stream, encoder
     images = image_format(stream.image_shape, stream.mean, stream.std, encoder)
     extractor = FeatureExtractor(encoder, config, images, views=config.model.feature_views, device=device)
-    shown = display or Quiet()
+    shown = display or Display()
     return extractor.stream(stream, folder, lambda done: shown.phase(f"features {done:.0%}")), None
 
 
@@ -54,22 +57,4 @@ def write_features(
     return (
         f"features of {stream.name} in {out}: {len(stream)} tasks, {stream.num_classes} classes, "
         f"{stream.image_shape[-1]} features; learn them with --stream features:{out}"
-    )
-
-
-def _open_stream(spec: RunSpec, data_dir: str | Path | None, image_size: int | None) -> Stream:
-    """Open the stream as the settings want it; `image_size` is used where they leave the size open."""
-    data, name = spec.config.data, spec.config.stream
-    if not find_stream(name)[0].size_is_setting:
-        image_size = None
-    return open_stream(
-        name,
-        data_dir=data_dir,
-        classes_per_task=data.classes_per_task,
-        class_order_seed=data.class_order_seed,
-        images_per_class=data.images_per_class,
-        test_images_per_class=data.test_images_per_class,
-        image_size=data.image_size or image_size,
-        validation=data.validation,
-        skip_corrupt=data.skip_corrupt,
     )

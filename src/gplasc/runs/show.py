@@ -7,10 +7,8 @@ from pathlib import Path
 from gplasc._io.table import Column, Marked, Table
 from gplasc._io.text import duration
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.methods import find_method
-from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
-from gplasc.runs.spec import OURS, RunSpec
+from gplasc.runs.spec import OURS, RunSpec, find_components
 from gplasc.streams.augment import DEVIATIONS
 
 
@@ -36,12 +34,11 @@ def print_settings(spec: RunSpec) -> None:
         rows.append([Marked(text, "muted") for text in texts] if source == OURS else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]
     Table(f"{config.title} on {config.stream}, scale {config.scale}", columns, rows).print()
+    kinds = find_components(config.method, config.plugins).values()
     deviations = {
-        config.method: find_method(config.method).DEVIATIONS,
-        **{name: find_plugin(name).DEVIATIONS for name in config.plugins},
-        "augmentation": DEVIATIONS,
+        name: kind.DEVIATIONS for name, kind in zip((config.method, *config.plugins), kinds, strict=True)
     }
-    for name, sentences in deviations.items():
+    for name, sentences in (deviations | {"augmentation": DEVIATIONS}).items():
         if sentences:
             print(f"\n{name}: deviations from the paper or the official code")
             for sentence in sentences:

@@ -35,7 +35,7 @@ class RunSpec(Settings):
     config: Config
     sources: dict[str, str]
     presets: dict[str, str | None] = Field(default_factory=dict)
-    """For each component in a user's file the built-in one whose presets it takes, see `preset_owner`."""
+    """For each component in a user's file the built-in one whose presets it takes, see `_preset_owner`."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -59,34 +59,22 @@ class RunSpec(Settings):
         return self.config.title
 
     def require_presets(self) -> None:
-        """Check that every component of the user's own takes presets.
-
-        Raises:
-            UserError: If one is of no family that has presets.
-        """
+        """Refuse a component of the user's own that is of no family that has presets."""
         for note, owner in zip(self.notes, self.presets.values(), strict=True):
             if owner is None:
                 raise UserError(note)
 
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
-        """Add the digest of the data to the settings, so that the run id covers it.
-
-        `stream` is the stream itself where it has no name that can be opened.
-
-        Raises:
-            UserError: If the data is missing or cannot be read.
-        """
-        data = self.config.stream if stream is None else stream
-        return self._with_data(fingerprint(data, data_dir=data_dir))
+        """Add the digest of the data to what the run id covers; `stream` is one that has no name."""
+        return self._with_data(fingerprint(stream or self.config.stream, data_dir=data_dir))
 
     @classmethod
     def stored(cls, record: Record) -> RunSpec:
         """Return what was computed, with the run id of the record; settings by old names are read as the new ones."""
         config: Config = _validated(Config, record["settings"], "")
-        owners = _owners(config.method, config.plugins)
-        groups = zip(owners.items(), config.options.items(), strict=True)
-        options = {name: _validated(kind, values, f"{name}.") for (_, kind), (name, values) in groups}
-        return cls(config=config.model_copy(update=_dumped(options)), sources=record.sources)
+        kinds = find_components(config.method, config.plugins)
+        groups = dict(zip(kinds, config.options.values(), strict=True))
+        return cls(config=config.model_copy(update=_options(kinds, groups)), sources=record.sources)
 
     def _with_data(self, digest: str) -> RunSpec:
         return self.model_copy(update={"config": _identified(self.config, "data", digest)})
@@ -94,19 +82,7 @@ class RunSpec(Settings):
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The few things that a user says about a run.
-
-    Args:
-        stream: Name of a stream.
-        method: Name of a method, or the path of a Python file with one.
-        plugins: Names of plug-ins, or paths of Python files with one each.
-        buffer: Samples that the memory holds; default: that of the preset.
-        seed: Seed of every random choice.
-        scale: Preset to use.
-        settings: Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``).
-        encoder: The encoder; default: the one that the settings name.
-        like: The method whose presets a method of the user's own takes; default: see `preset_owner`.
-    """
+    """The few things that a user says about a run; methods and plug-ins by name, or by the path of a Python file."""
 
     stream: str
     method: str
@@ -115,23 +91,23 @@ class RunRequest:
     seed: int = 0
     scale: Scale = "paper"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Values by dotted name (``train.lr``) or, where only one setting has it, by its last part (``margin``)."""
     encoder: EncoderChoice | None = None
+    """Default: the one that the settings name."""
     like: str | None = None
+    """The method whose presets a method of the user's own takes; default: see `_preset_owner`."""
 
     def resolve(self) -> RunSpec:
         """Build the complete settings of the run.
 
         Later ones win: the defaults in the code, the presets of the scale for this stream, method and buffer, then
         ``settings``, then the encoder.
-
-        Raises:
-            UserError: If a name or a value is not allowed.
         """
-        plugins = _check_names(self.stream, self.method, self.plugins, self.scale)
-        owners = _owners(self.method, plugins)
+        components = (self.method, *self._check_names())
+        kinds = find_components(self.method, components[1:])
         names = {
             f"{section}.{accepted}": f"{section}.{name}"
-            for section, kind in (Config.sections() | owners).items()
+            for section, kind in (Config.sections() | _settings(kinds)).items()
             for accepted, name in kind.accepted_names().items()
         }
         settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
@@ -140,44 +116,25 @@ class RunRequest:
             given["buffer"] = self.buffer
         if "train.epochs" in given:  # the first task has as many, unless its number is given too
             given.setdefault("train.first_epochs", None)
-        frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
-        if self.like and not (is_file(self.method) and self.like in list_methods()):
-            raise UserError(
-                f"like is '{self.like}' for the method '{self.method}'; it names a built-in method, for a method of "
-                "your own in a Python file"
-            )
-        kinds = (find_method(self.method), *map(find_plugin, plugins))
-        preset, *others = map(preset_owner, (self.method, *plugins), kinds)
-        preset = self.like or preset
-        # A rule about the settings of `er` is one about those of a method that takes its presets.
-        sections = {owner: name for owner, name in zip((preset, *others), owners, strict=True) if owner}
-        facts = {
-            "stream": [self.stream],
-            "method": [preset or self.method],
-            "plugin": [owner or name for owner, name in zip(others, plugins, strict=True)],
-            "buffer": [str(self.buffer)],
-            "encoder": ["frozen" if frozen else "trained"],
-        }
-        values: dict[str, Any] = {}
-        sources: dict[str, str] = {}
-        for rule in matching_rules(self.scale, facts):
-            for name, value in rule.set.items():
-                section, _, key = name.rpartition(".")
-                if section in sections:
-                    name = f"{sections[section]}.{key}"
-                # A rule may speak of a plug-in or an option that this run does not have.
-                if name in names or name == "buffer":
-                    name = names.get(name, name)
-                    values[name], sources[name] = value, rule.source
+        owners = dict(zip(kinds, map(_preset_owner, components, kinds.values()), strict=True))
+        if self.like:
+            owners[next(iter(kinds))] = self.like
+        values, sources = self._presets(owners, names, frozen=given.get("model.encoder_lr") == 0)
+        values |= given
         about = {
             "stream": self.stream,
             "method": self.method,
-            "plugins": plugins,
+            "plugins": components[1:],
             "seed": self.seed,
             "scale": self.scale,
-            "identity": {name: source_digest(name) for name in (self.method, *plugins) if is_file(name)},
+            "identity": {name: source_digest(name) for name in filter(is_file, components)},
         }
-        config = _build(about, values | given, owners)
+        groups: dict[str, dict[str, Any]] = {section: {} for section in (*Config.sections(), *kinds)}
+        for name, value in values.items():
+            section, _, key = name.rpartition(".")
+            (groups[section] if section else about)[key] = value
+        options = _options(kinds, {section: groups.pop(section) for section in kinds})
+        config: Config = _validated(Config, about | groups | options, "")
         _check_values(config)
         if encoder := (self.encoder or choose_encoder(config.model.encoder)).identity:
             config = _identified(config, "encoder", encoder)
@@ -185,12 +142,73 @@ class RunRequest:
         if self.seed:
             sources["seed"] = "given"
         sources = {name: sources.get(name, OURS) for name in config.flat()}
-        components = zip((self.method, *plugins), (preset, *others), strict=True)
-        presets = {name: owner for name, owner in components if is_file(name)}
+        own = zip(components, owners.values(), strict=True)
+        presets = {name: owner for name, owner in own if is_file(name)}
         return RunSpec(config=config, sources=sources, presets=presets)
 
+    def _check_names(self) -> tuple[str, ...]:
+        """Check the type of each name; return the plug-ins."""
+        known = "give a name (see `gplasc list`)"
+        if not isinstance(self.stream, str):
+            raise UserError(f"stream is {self.stream!r}; {known}, folder:PATH or npz:PATH")
+        if not isinstance(self.method, str):
+            raise UserError(f"method is {self.method!r}; {known} or the path of a Python file")
+        if not isinstance(self.plugins, Iterable):
+            raise UserError(
+                f"plugins is {self.plugins!r}; give a list of names such as ['gplasc'], or leave it out"
+            )
+        plugins = (self.plugins,) if isinstance(self.plugins, str) else tuple(self.plugins)
+        for name in plugins:
+            if not isinstance(name, str):
+                raise UserError(
+                    f"the plug-in {name!r} is not a name; give a name or the path of a Python file"
+                )
+            if plugins.count(name) > 1:
+                raise UserError(f"the plug-in '{name}' is named twice; name it once")
+        if self.scale not in get_args(Scale):
+            raise UserError(f"scale is {self.scale!r}; allowed: {', '.join(get_args(Scale))}")
+        if self.like and not (is_file(self.method) and self.like in list_methods()):
+            raise UserError(
+                f"like is '{self.like}' for the method '{self.method}'; it names a built-in method, for a method of "
+                "your own in a Python file"
+            )
+        return plugins
 
-def preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
+    def _presets(
+        self, owners: Mapping[str, str | None], names: Mapping[str, str], *, frozen: bool
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the values of the presets by full name, and the source of each; owners are by section."""
+        method, *plugins = (owner or "" for owner in owners.values())
+        facts = {
+            "stream": [self.stream],
+            "method": [method],
+            "plugin": plugins,
+            "buffer": [str(self.buffer)],
+            "encoder": ["frozen" if frozen or self.stream.startswith("features:") else "trained"],
+        }
+        # A rule about the settings of `er` is one about those of a method that takes its presets.
+        sections = {owner: section for section, owner in owners.items() if owner}
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for rule in matching_rules(self.scale, facts):
+            for name, value in rule.set.items():
+                section, _, key = name.rpartition(".")
+                name = f"{sections[section]}.{key}" if section in sections else name
+                # A rule may speak of a plug-in or an option that this run does not have.
+                if name in names or name == "buffer":
+                    name = names.get(name, name)
+                    values[name], sources[name] = value, rule.source
+        return values, sources
+
+
+def find_components(method: str, plugins: Iterable[str]) -> dict[str, type[Component[Any]]]:
+    """Return the classes of the method and of each plug-in by the name of their section of the settings."""
+    plugins = tuple(plugins)
+    kinds: list[type[Component[Any]]] = [find_method(method), *map(find_plugin, plugins)]
+    return dict(zip(section_names(method, plugins), kinds, strict=True))
+
+
+def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
     """Return the built-in method or plug-in whose presets one takes: its own, or those of its class or base class.
 
     A class says it by ``LIKE``; a class that is derived from a built-in one takes that one's presets. None: it is of no
@@ -205,22 +223,6 @@ def preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
         if package in ("gplasc.methods", "gplasc.plugins") and module != "base":
             return module.replace("_", "-")
     return None
-
-
-def _build(
-    about: Mapping[str, Any], values: Mapping[str, Any], owners: Mapping[str, type[Settings]]
-) -> Config:
-    """Build the configuration from what is said about the run and values by full name."""
-    top = dict(about)
-    groups: dict[str, dict[str, Any]] = {section: {} for section in (*Config.sections(), *owners)}
-    for name, value in values.items():
-        section, _, key = name.rpartition(".")
-        (groups[section] if section else top)[key] = value
-    options = {
-        section: _validated(kind, groups.pop(section), f"{section}.") for section, kind in owners.items()
-    }
-    config: Config = _validated(Config, top | groups | _dumped(options), "")
-    return config
 
 
 def _identified(config: Config, name: str, digest: str) -> Config:
@@ -244,38 +246,19 @@ def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None
     return [spec if (data := digest(spec.config.stream)) is None else spec._with_data(data) for spec in specs]
 
 
-def _owners(method: str, plugins: tuple[str, ...]) -> dict[str, type[Settings]]:
-    """Return the settings of the method and of each plug-in by the name of their section."""
-    kinds = [find_method(method).Settings, *(find_plugin(name).Settings for name in plugins)]
-    return dict(zip(section_names(method, plugins), kinds, strict=True))
+def _settings(kinds: Mapping[str, type[Component[Any]]]) -> dict[str, type[Settings]]:
+    return {section: kind.Settings for section, kind in kinds.items()}
 
 
-def _dumped(options: Mapping[str, Settings]) -> dict[str, Any]:
+def _options(
+    kinds: Mapping[str, type[Component[Any]]], values: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Return the fields of `Config` for the settings of method and plug-ins."""
+    groups = {name: _validated(kind, values[name], f"{name}.") for name, kind in _settings(kinds).items()}
     return {
-        "options": {name: group.model_dump(mode="json") for name, group in options.items()},
-        "hashed_options": {name: group.hashed_values() for name, group in options.items()},
+        "options": {name: group.model_dump(mode="json") for name, group in groups.items()},
+        "hashed_options": {name: group.hashed_values() for name, group in groups.items()},
     }
-
-
-def _check_names(stream: str, method: str, plugins: Iterable[str], scale: str) -> tuple[str, ...]:
-    if not isinstance(stream, str):
-        raise UserError(f"stream is {stream!r}; give a name (see `gplasc list`), folder:PATH or npz:PATH")
-    if not isinstance(method, str):
-        raise UserError(f"method is {method!r}; give a name (see `gplasc list`) or the path of a Python file")
-    if isinstance(plugins, str):
-        plugins = (plugins,)
-    if not isinstance(plugins, Iterable):
-        raise UserError(f"plugins is {plugins!r}; give a list of names such as ['gplasc'], or leave it out")
-    plugins = tuple(plugins)
-    for name in plugins:
-        if not isinstance(name, str):
-            raise UserError(f"the plug-in {name!r} is not a name; give a name or the path of a Python file")
-        if plugins.count(name) > 1:
-            raise UserError(f"the plug-in '{name}' is named twice; name it once")
-    if scale not in get_args(Scale):
-        raise UserError(f"scale is {scale!r}; allowed: {', '.join(get_args(Scale))}")
-    return plugins
 
 
 def _check_values(config: Config) -> None:

@@ -32,32 +32,21 @@ def _ignore(path: Path) -> None:  # not a lambda: a workspace is sent to other p
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where runs are computed and stored; nothing here changes their numbers.
-
-    Args:
-        out: Folder of all runs.
-        data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
-        device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
-        save_every: Seconds between checkpoints.
-        save_steps: Steps between checkpoints; default: `save_every` decides.
-        on_saved: Called with the path of each new checkpoint.
-        keep_memory: Whether a finished run keeps its memory, which is needed to learn further tasks.
-        compiled: Whether the encoder is compiled.
-        tensorboard: Whether the terms are also written for TensorBoard.
-        note_unfinished: Whether a new run names the unfinished ones of the same settings. It reads the settings of
-            every run in `out`, so commands that compute many runs do without.
-    """
+    """Where runs are computed and stored, see `gplasc.run`; nothing here changes their numbers."""
 
     out: Path
     data_dir: str | Path | None = None
     device: str | None = None
     save_every: float = 60.0
+    """Seconds between checkpoints."""
     save_steps: int | None = None
     on_saved: Callable[[Path], None] = _ignore
+    """Called with the path of each new checkpoint."""
     keep_memory: bool = True
     compiled: bool = False
     tensorboard: bool = False
     note_unfinished: bool = True
+    """Whether a new run names the unfinished ones of the same settings; it reads those of all runs in ``out``."""
 
 
 class RunFolder:
@@ -68,12 +57,7 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder; a second process is refused, a killed one leaves nothing behind.
-
-        Raises:
-            Busy: If another process holds it.
-            UserError: If it cannot be written.
-        """
+        """Hold the folder; a second process is refused, a killed one leaves nothing behind."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked(self.path / "lock", wait=False))
@@ -90,21 +74,13 @@ class RunFolder:
             yield
 
     def begin(self, config: Config, *, note_unfinished: bool) -> list[str]:
-        """Write the settings of a new run; return notes on unfinished runs of the same settings.
-
-        Such a run was begun with other source files or other data. It is not continued.
-        """
+        """Write the settings of a new run; return notes on unfinished runs with other source files or other data."""
+        notes: list[str] = []
         if (self.path / SETTINGS).exists():
-            return []
-        notes = self._unfinished(config) if note_unfinished else []
-        write_atomic(self.path / SETTINGS, config.model_dump_json(indent=1) + "\n")
-        return notes
-
-    def _unfinished(self, config: Config) -> list[str]:
+            return notes
         settings = config.model_dump(mode="json")
         identity = settings.pop("identity")
-        notes = []
-        for path in self.path.parent.glob(f"*/{SETTINGS}"):
+        for path in self.path.parent.glob(f"*/{SETTINGS}") if note_unfinished else ():
             other = _read_settings(path)
             before = other.pop("identity", {})
             if other == settings and not (path.parent / RECORD).exists():
@@ -113,6 +89,7 @@ class RunFolder:
                     f"the unfinished run in {path.parent} was begun with another version of "
                     f"{', '.join(sorted(changed))}; it is not continued, this is a new run in {self.path}"
                 )
+        write_atomic(self.path / SETTINGS, config.model_dump_json(indent=1) + "\n")
         return notes
 
     def tidy(self) -> None:
