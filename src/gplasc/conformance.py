@@ -5,14 +5,12 @@ Each check learns a small synthetic stream, a second or less, and says in one se
 
 from __future__ import annotations
 
-import ast
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,13 +18,13 @@ from torch import Tensor
 
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
-from gplasc.learning import Callback, Learner
+from gplasc.learning import Callback, Learner, Plugin
 from gplasc.learning.checkpoints import digest
 from gplasc.memory import Buffer
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.settings.components import is_file, list_plugins, section_names
+from gplasc.settings.components import find_component, section_names
 from gplasc.streams import Samples
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
@@ -72,33 +70,21 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
 
     Return a table with one column for each combination, and whether all checks passed.
     """
-    pairs: list[tuple[str, tuple[str, ...]]]
-    if _is_plugin(name):
+    pairs = [(name, ()), *((name, (plugin,)) for plugin in plugins)]
+    with suppress(
+        UserError
+    ):  # if it is no plug-in, what is wrong with it is said when it is taken for a method
+        find_component(name, "plugins", Plugin)
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
-    else:
-        pairs = [(name, ()), *((name, (plugin,)) for plugin in plugins)]
     columns = {"+".join(section_names(method, added)): check_method(method, added) for method, added in pairs}
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
 
 
-def _is_plugin(name: str) -> bool:
-    """Tell whether a name, or the classes that a user's file defines, belong to a plug-in."""
-    if not is_file(name):
-        return name in list_plugins()
-    try:
-        tree = ast.parse(Path(name).read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):  # importing it will say more
-        return False
-    bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
-    return any(base.partition("[")[0].rpartition(".")[2] == "Plugin" for base in bases)
-
-
 def _cell(outcome: _Outcome) -> Marked:
-    word = "passed" if outcome.passed else "FAILED"
-    text = f"{word}: {outcome.detail}" if outcome.detail else word
-    return Marked(text, "better" if outcome.passed else "worse")
+    text = f": {outcome.detail}" if outcome.detail else ""
+    return Marked(f"passed{text}", "better") if outcome.passed else Marked(f"FAILED{text}", "worse")
 
 
 # ---- one subject and its runs ------------------------------------------------------------------------------------
@@ -180,9 +166,8 @@ class _Subject:
     def first(self) -> tuple[Learner, _Trail]:
         """The undisturbed run, with states saved on the way."""
         # Inside the first of two epochs, inside the second task, and around the end of a task and of the run.
-        stops = {"step 3", "step 10"}
-        stops |= {f"the end of {what} {task}" for what in ("training of task", "task") for task in (2, 3)}
-        trail = _Trail(frozenset(stops))
+        ends = {f"the end of {what} {task}" for what in ("training of task", "task") for task in (2, 3)}
+        trail = _Trail(frozenset({"step 3", "step 10"} | ends))
         with _global_seed(1):
             return self.learn(trail), trail
 
@@ -203,8 +188,7 @@ def _fingerprint(learner: Learner) -> dict[str, Any]:
 
 def _compare(one: Learner, other: Learner, when: str) -> None:
     mine, its = _fingerprint(one), _fingerprint(other)
-    different = [name for name in mine if mine[name] != its[name]]
-    if different:
+    if different := [name for name in mine if mine[name] != its[name]]:
         raise _Failure(f"{' and '.join(different)} differ {when}")
 
 
@@ -233,16 +217,21 @@ def _reproducible(subject: _Subject) -> None:
 
 
 def _resumes(subject: _Subject) -> str:
-    learner, trail = subject.first
+    _compare_resumed(subject, *subject.first, ": return all you keep from state_dict")
+    return f"at {len(subject.first[1].states)} places"
+
+
+def _compare_resumed(
+    subject: _Subject, learner: Learner, trail: _Trail, hint: str, *, announced: bool = True
+) -> None:
     for name, content in trail.states.items():
-        resumed = subject.learn(_Trail(), content)
-        _compare(learner, resumed, f"after a restart at {name}: return all you keep from state_dict")
-    return f"at {len(trail.states)} places"
+        resumed = subject.learn(_Trail(), content, announced=announced)
+        _compare(learner, resumed, f"after a restart at {name}{hint}")
 
 
 def _budget(subject: _Subject) -> None:
-    trails = {_BUFFER: subject.first[1], 1: _Trail(), 0: _Trail()}
-    for buffer, trail in trails.items():
+    for buffer in (_BUFFER, 1, 0):
+        trail = subject.first[1] if buffer == _BUFFER else _Trail()
         if buffer != _BUFFER:
             subject.learn(trail, buffer=buffer)
         if trail.largest > buffer:
@@ -254,8 +243,9 @@ def _past(subject: _Subject) -> str:
     if learner.method.pool == "everything":
         return "exempt: the method declares that it sees all tasks"
     blind = subject.learn(_Forgetful())
-    when = "when the training images of past tasks are wiped out: keep samples in ctx.memory"
-    _compare(learner, blind, when)
+    _compare(
+        learner, blind, "when the training images of past tasks are wiped out: keep samples in ctx.memory"
+    )
     return ""
 
 
@@ -268,9 +258,7 @@ def _unannounced(subject: _Subject) -> str:
     """Tasks and classes that were not announced are learned, and such a run resumes, too."""
     trail = _Trail(frozenset({"step 10", "the end of task 2"}))
     learner = subject.learn(trail, announced=False)
-    for name, content in trail.states.items():
-        resumed = subject.learn(_Trail(), content, announced=False)
-        _compare(learner, resumed, f"after a restart at {name} with classes that were not announced")
+    _compare_resumed(subject, learner, trail, " with classes that were not announced", announced=False)
     return f"heads for {learner.ctx.num_classes} classes"
 
 
@@ -279,9 +267,7 @@ def _task_il(subject: _Subject) -> None:
     for row, (in_class, in_task) in enumerate(zip(learner.class_il, learner.task_il, strict=True)):
         for c, t in zip(in_class[: row + 1], in_task[: row + 1], strict=True):
             if c is None or t is None or t < c:
-                raise _Failure(
-                    f"after task {row + 1} task-IL is {t} and class-IL {c}: scores must be numbers"
-                )
+                raise _Failure(f"after task {row + 1} task-IL is {t}, class-IL {c}: scores must be numbers")
 
 
 CHECKS: Mapping[str, Callable[[_Subject], str | None]] = {
@@ -309,7 +295,7 @@ class _Forgetful(_Trail):
         for component in learner.components:
             for place in (component.state_dict(), vars(component)):
                 for name, value in _tensors(place, type(component).__name__):
-                    if value.dim() == 4 and value.shape[1:] == images.shape[1:] and len(value):
+                    if value.ndim == 4 and value.shape[1:] == images.shape[1:] and len(value):
                         raise _Failure(f"{name} holds {len(value)} images outside the memory after a task")
 
 
