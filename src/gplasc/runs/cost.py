@@ -33,38 +33,36 @@ def measure_cost(
     """Take a few steps of the first two tasks and extrapolate; return the seconds and a text with details.
 
     Nothing is written. Where a step of a whole batch would take longer than a second, a step of a few samples is
-    extrapolated too.
-
-    The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
+    extrapolated too. The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
     config, device = spec.config, check_device(device)
     stream, encoder = open_inputs(spec, data_dir, device=device)
     learner = build_learner(config, stream, encoder=encoder, device=device)
-    method, ctx = learner.method, learner.ctx
-    sizes = [len(task.train) for task in stream]
+    method, ctx, sizes = learner.method, learner.ctx, [len(task.train) for task in stream]
     pools = steps = [0] * len(sizes)
-    first = later = 0.0
+    step = [0.0, 0.0]  # seconds of one in the first task, and afterwards
     if method.trains:
         pools, steps = (count(config, method.pool, sizes) for count in (pool_sizes, steps_per_task))
-        first = later = _seconds_per_step(learner, stream, 0)
+        step = [_seconds_per_step(learner, stream, 0)] * 2
         if len(stream) > 1:
             learner.keep_previous()
-            later = _seconds_per_step(learner, stream, 1)
+            step[1] = _seconds_per_step(learner, stream, 1)
     images = sum(size * epochs_of(config.train, index) for index, size in enumerate(pools))
-    training = first * steps[0] + later * sum(steps[1:])
-
+    rows = stream[0].train.take(torch.arange(min(256 if step[0] < _LONG else 16, sizes[0])))
     start = time.perf_counter()
-    rows = stream[0].train.take(torch.arange(min(256 if first < _LONG else 16, sizes[0])))
     ctx.features(rows)
     forward = (time.perf_counter() - start) / len(rows)
     views = config.probe.views if config.probe.mode == "cached" else config.probe.epochs
-    probing = 0.0 if ctx.network.classifier else forward * views * sum(pools)
     tested = sum(len(evaluation_samples(task, config)) * (len(stream) - task.index) for task in stream)
-
+    seconds = {
+        "training": step[0] * steps[0] + step[1] * sum(steps[1:]),
+        "probe features": 0.0 if ctx.network.classifier else forward * views * sum(pools),
+        "evaluation": forward * tested,
+    }
     weights = sum(value.numel() * value.element_size() for value in ctx.network.state_dict().values())
     copies = 2 + learner.needs_previous  # weights, momentum, previous model
     buffer = config.buffer * (math.prod(stream.image_shape) + 8)
-    seconds = training + probing + forward * tested
+    total = sum(seconds.values())
     details = {
         "run": f"{config.title} on {config.stream}, scale {config.scale} ({config.run_id})",
         "tasks": f"{len(stream)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
@@ -72,11 +70,13 @@ def measure_cost(
         "parameters": f"{sum(parameter.numel() for parameter in ctx.modules.parameters()):,}",
         "memory": f"{(weights * (copies + 1) + buffer) / 1e6:,.0f} MB for weights and buffer, without activations",
         "disk": f"{(2 * (weights * copies + buffer) + weights) / 1e6:,.0f} MB",
-        "step": f"{first * 1e3:,.0f} ms in the first task, {later * 1e3:,.0f} ms afterwards (measured)",
-        "time": f"{duration(seconds)} in all: {duration(training)} training, "
-        f"{duration(probing)} probe features, {duration(forward * tested)} evaluation",
+        "step": "{:,.0f} ms in the first task, {:,.0f} ms afterwards (measured)".format(
+            *(1e3 * s for s in step)
+        ),
+        "time": f"{duration(total)} in all: "
+        + ", ".join(f"{duration(part)} {name}" for name, part in seconds.items()),
     }
-    return seconds, "\n".join(f"{name:<11}{text}" for name, text in details.items())
+    return total, "\n".join(f"{name:<11}{text}" for name, text in details.items())
 
 
 @contextmanager
@@ -96,8 +96,8 @@ def _seconds_per_step(learner: Learner, stream: Stream, task: int) -> float:
     for component in learner.components:
         component.begin_task(learner.ctx)
     learner.ctx.modules.train()
-    ctx, size = learner.ctx, learner.config.train.batch
-    rows = order_batches(ctx.pool, "current", size, ctx.random["order"])[0]
+    ctx = learner.ctx
+    rows = order_batches(ctx.pool, "current", learner.config.train.batch, ctx.random["order"])[0]
     short = rows[:_SHARE]
     _seconds_of(learner, short, 1)  # the first step pays for allocations
     expected = _seconds_of(learner, short, 1) * len(rows) / len(short)

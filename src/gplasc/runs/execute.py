@@ -172,12 +172,12 @@ def _code(config: Config) -> dict[str, str]:
 def _resume(learner: Learner, folder: Path, display: Display) -> None:
     """Load the newest intact checkpoint, if there is one."""
     state, damaged = checkpoints.load_newest(folder)
-    if state is None and damaged:
-        raise UserError(
-            f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
-            "or restore the files from a copy"
-        )
     if state is None:
+        if damaged:
+            raise UserError(
+                f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
+                "or restore the files from a copy"
+            )
         return
     for path in damaged:
         display.say(f"the checkpoint {path.name} is damaged; using the one before it")

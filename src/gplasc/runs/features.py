@@ -79,10 +79,9 @@ class FeatureExtractor:
         folder: Path | None = None,
         on_progress: Callable[[float], None] = lambda done: None,
     ) -> Stream:
-        """Return the same tasks with features in place of images; they are written into a folder.
+        """Return the same tasks with features in place of images, written into a folder; default: one in the cache.
 
-        What the folder holds already is not computed again; features of another encoder or stream are refused. Default:
-        a folder in the user's cache, under a digest of images and encoder.
+        What the folder holds already is not computed again; features of another encoder or stream are refused.
         """
         if folder is None:
             key = hashlib.sha256(f"{fingerprint(stream)}{self.identity}".encode()).hexdigest()
@@ -96,21 +95,12 @@ class FeatureExtractor:
         plans = []
         for number in range(len(stream)):
             first = sum(stream.classes_per_task[:number])
-            paths = {split: folder / part_name(number, split) for split in ("train", "test", "validation")}
-            splits = {
-                split: partial(_read_samples, path, first) for split, path in paths.items() if path.exists()
-            }
-            names = stream[number : number + 1].class_names
-            plans.append(TaskPlan(names, splits["train"], splits["test"], splits.get("validation")))
-        return Stream(
-            stream.name,
-            plans,
-            image_shape=self.feature_shape,
-            mean=(),
-            std=(),
-            notes=stream.notes,
-            features=True,
-        )
+            paths = [folder / part_name(number, split) for split in ("train", "test", "validation")]
+            train, test, validation = (partial(_read_samples, path, first) for path in paths)
+            names, held_out = stream[number : number + 1].class_names, paths[-1].exists()
+            plans.append(TaskPlan(names, train, test, validation if held_out else None))
+        shape, notes = self.feature_shape, stream.notes
+        return Stream(stream.name, plans, image_shape=shape, mean=(), std=(), notes=notes, features=True)
 
     def _write(self, stream: Stream, folder: Path, on_progress: Callable[[float], None]) -> None:
         """Write one file for each split of each task that is not there yet, and an index."""
@@ -127,16 +117,14 @@ class FeatureExtractor:
         for task in stream:
             parts = {"train": task.train, "test": task.test, "validation": task.validation}
             for split, samples in parts.items():
-                if samples is None:
-                    continue
                 path, training = folder / part_name(task.index, split), split == "train"
-                if path.exists():
+                if samples is not None and path.exists():
                     advance(len(samples) * training)
-                    continue
-                compute = partial(self.with_views, on_progress=advance) if training else self.plain
-                pieces = torch.arange(len(samples)).split(_ROWS)  # of an empty split one that is empty
-                x = torch.cat([compute(samples.take(rows).x) for rows in pieces])
-                write_atomic(path, save({"x": x, "y": samples.y.contiguous()}))
+                elif samples is not None:
+                    compute = partial(self.with_views, on_progress=advance) if training else self.plain
+                    pieces = torch.arange(len(samples)).split(_ROWS)  # of an empty split one that is empty
+                    x = torch.cat([compute(samples.take(rows).x) for rows in pieces])
+                    write_atomic(path, save({"x": x, "y": samples.y.contiguous()}))
         index = {
             "format": _FORMAT,
             "stream": stream.name,

@@ -9,6 +9,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -48,11 +49,8 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
         raise UserError(
             f"there is no {noun} '{name}'; {did_you_mean(name, _list(package))} (your own: the path of a .py file)"
         )
-    own = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
-    ]
+    kinds = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, base)]
+    own = [kind for kind in kinds if kind.__module__ == module.__name__]
     if len(own) != 1:
         raise UserError(
             f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
@@ -76,17 +74,7 @@ def source_digest(reference: str) -> str:
     if is_file(reference):
         return hashlib.sha256(_read_source(reference).encode()).hexdigest()
     place, name = _split(reference)
-    path: str | None = place
-    if not is_file(place):
-        try:
-            spec = importlib.util.find_spec(place)
-        except (ImportError, ValueError):
-            spec = None
-        path = spec.origin if spec else None
-    if path is None:
-        raise UserError(
-            f"the encoder module {place} is not installed; write FILE.py:function or package.module:function"
-        )
+    path = place if is_file(place) else _origin(place)
     return hashlib.sha256(f"{name}\0{_read_source(path)}".encode()).hexdigest()
 
 
@@ -121,13 +109,19 @@ def _split(reference: str) -> tuple[str, str]:
     return place, name
 
 
-def _source(path: str) -> Path:
-    return _copies.get(path, Path(path))
+def _origin(module: str) -> str:
+    """Return the path of an installed module."""
+    with suppress(ImportError, ValueError):
+        if (spec := importlib.util.find_spec(module)) and spec.origin:
+            return spec.origin
+    raise UserError(
+        f"the encoder module {module} is not installed; write FILE.py:function or package.module:function"
+    )
 
 
 def _read_source(path: str) -> str:
     try:
-        return _source(path).read_text(encoding="utf-8")
+        return _copies.get(path, Path(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the file {path} cannot be read ({error}); give the path of a Python file") from None
 
@@ -149,7 +143,7 @@ def _import(place: str, noun: str) -> ModuleType:
     try:
         if not is_file(place):
             return importlib.import_module(place)
-        source = _source(place)
+        source = _copies.get(place, Path(place))
         # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
         name = f"gplasc_user_{hashlib.sha256(str(Path(place).absolute()).encode()).hexdigest()[:12]}"
         spec = importlib.util.spec_from_file_location(name, source)

@@ -58,9 +58,8 @@ class Settings(BaseModel):
     @classmethod
     def accepted_names(cls) -> dict[str, str]:
         """Return the name of each setting by every name under which it is accepted, deleted settings included."""
-        return {name: name for name in (*cls.model_fields, *cls.RETIRED)} | {
-            o: n for n, o in cls.RENAMED.items()
-        }
+        old = {before: name for name, before in cls.RENAMED.items()}
+        return {name: name for name in (*cls.model_fields, *cls.RETIRED)} | old
 
     def hashed_values(self) -> dict[str, Any]:
         """Return the settings as the run id covers them."""
@@ -207,10 +206,7 @@ class Config(Settings):
         """Return the settings as TOML, to be read again by `read_toml`."""
         import tomli_w
 
-        tree: dict[str, Any] = {}
-        for name, value in self.flat().items():
-            if value is None:
-                continue
-            section, _, key = name.rpartition(".")
-            (tree.setdefault(section, {}) if section else tree)[key] = value
+        tree = self.model_dump(mode="json", exclude={"identity", "options"}, exclude_none=True)
+        for name, group in self.options.items():
+            tree[name] = {key: value for key, value in group.items() if value is not None}
         return tomli_w.dumps(tree)
