@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gplasc"
 PINNED = Path(__file__).parent / "data" / "public.txt"
 MOST_ENTRIES = 150  # in all __all__ together, repeats counted
-MOST_DEFINITIONS = 461  # public top-level functions and classes
+MOST_DEFINITIONS = 420  # public top-level functions and classes
 NAMED = re.compile(r"^::: (\S+)|`(gplasc(?:\.\w+)+)`|\"(gplasc(?:\.\w+)+(?::\w+)?)\"", re.MULTILINE)
 OTHERS = {
     "",
