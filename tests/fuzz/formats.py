@@ -119,7 +119,9 @@ class _PowerCut(Callback):
 def _compute(place: Path, *callbacks: Callback) -> Any:
     resolved = RunRequest(STREAM, "er", buffer=4, scale="smoke", settings=RUN).resolve()
     out = place / "runs"
-    return execute(resolved, Workspace(out, device="cpu", save_steps=2), display=Display(), callbacks=callbacks)
+    return execute(
+        resolved, Workspace(out, device="cpu", save_steps=2), display=Display(), callbacks=callbacks
+    )
 
 
 def _cut_run(place: Path) -> None:
