@@ -1,8 +1,8 @@
-"""Class-IL of finished GPLASC+ runs with other weights of the evidence at prediction; nothing is trained.
+"""Class-IL of finished GPLASC+ runs with other weights of the prototypes at prediction; nothing is trained.
 
-The evidence only changes the scores of the predictor. For each file of a fair comparison and each of its rows with
+Their weight only changes the scores of the predictor. For each file of a fair comparison and each of its rows with
 GPLASC+, a line for each weight: class-IL after the last task, and the share of images that are assigned to the last
-task. A predictor without evidence has one line. `--all-rows` adds the rows without GPLASC+; `--trials` takes the
+task. A predictor without prototypes has one line. `--all-rows` adds the rows without GPLASC+; `--trials` takes the
 trials, which were evaluated on a validation split, in place of the final runs.
 
 python benchmarks/evidence.py results/search/*.json --runs runs --data-dir DIR [--weights 0 1 3 10]
@@ -26,7 +26,7 @@ _ALONE = 1e6  # so large that the scores of the method's own predictor no longer
 
 
 def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, list[float]]:
-    """Return class-IL and the share of images assigned to the last task by weight; only 1 without evidence."""
+    """Return class-IL and the share of images assigned to the last task by weight; only 1 without prototypes."""
     run = restore(folder, data_dir=data_dir, device="cpu")
     predictor = run.learner.ctx.predictor
     assert predictor is not None
@@ -34,8 +34,8 @@ def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, li
     features = [run.features(part) for part in samples]
     last = run.stream[-1].classes.start
     numbers = {}
-    for weight in weights if hasattr(predictor, "place_of") else [1.0]:
-        if hasattr(predictor, "place_of"):
+    for weight in weights if hasattr(predictor, "places") else [1.0]:
+        if hasattr(predictor, "places"):
             predictor.weight = weight
         with torch.no_grad():
             labels = [predictor(part).argmax(1) for part in features]
@@ -96,8 +96,8 @@ def compare(given: argparse.Namespace) -> None:
             for weight in measured:
                 ours = {number: values[weight][0] for number, values in numbers.items()}
                 share = sum(values[weight][1] for values in numbers.values()) / len(numbers)
-                name = "places alone" if weight == _ALONE else f"weight {weight:g}"
-                name = name if len(measured) > 1 else "no evidence"
+                name = "prototypes alone" if weight == _ALONE else f"weight {weight:g}"
+                name = name if len(measured) > 1 else "no prototypes"
                 change = Difference.of(before, ours)
                 print(
                     f"  {name:13} {spread(list(ours.values()))}, to weight 1 {change}; last task {share:.1f} %",

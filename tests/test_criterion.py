@@ -719,21 +719,38 @@ def test_short_features_receive_the_gradient_of_features_of_norm_one():
 
 
 def test_the_assignment_sees_current_and_past_rows_and_is_there_only_if_asked_for():
-    criterion = GPLASC(3, 8, lambda_assign=2.0, assign_temperature=0.2, frame="simplex")
-    now, past, tasks = signed(6, 8), signed(4, 8, seed=1), torch.tensor([0, 0, 1, 0])
-    labels = torch.tensor([4, 5, 4, 5, 4, 5])
-    terms = criterion(now, labels, 2, past_features=past, past_tasks=tasks)
-    rows, all_tasks = torch.cat([now, past]), torch.cat([torch.full((6,), 2), tasks])
-    wanted = 2 * losses.assignment_loss(rows, all_tasks, criterion.vertices, temperature=0.2)
+    criterion = GPLASC(3, 8, lambda_assign=2.0, assign_temperature=0.2, frame="simplex", num_classes=2)
+    now, past, before = signed(6, 8), signed(4, 8, seed=1), torch.tensor([0, 1, 3, 0])
+    labels = torch.tensor([2, 3, 2, 3, 2, 3])
+    terms = criterion(now, labels, 1, past_features=past, past_labels=before)
+    rows, every = torch.cat([now, past]), torch.cat([labels, before])
+    places = criterion.class_places(2)
+    assert torch.equal(places[4:], criterion.vertices[2:]), "the vertex of the task to come stays free"
+    wanted = 2 * losses.assignment_loss(rows, every, places, temperature=0.2)
     assert terms["assign"].item() == pytest.approx(wanted.item(), rel=1e-5)
     assert terms["distill"].item() == 0.0
     mask = torch.tensor([False] * 6 + [True] * 4)
-    mixed = criterion(rows, torch.cat([labels, tasks]), 2, past=mask, past_tasks=all_tasks)
+    mixed = criterion(rows, every, 1, past=mask)
     assert mixed["assign"].item() == pytest.approx(wanted.item(), rel=1e-5)
-    alone = criterion(now, labels, 2)["assign"]
-    only = 2 * losses.assignment_loss(now, all_tasks[:6], criterion.vertices, temperature=0.2)
+    alone = criterion(now, labels, 1)["assign"]
+    only = 2 * losses.assignment_loss(now, labels, places, temperature=0.2)
     assert alone.item() == pytest.approx(only.item(), rel=1e-5)
     assert "assign" not in GPLASC(3, 8, frame="simplex")(now, labels, 2)
+
+
+def test_the_assignment_needs_the_numbers_of_classes_and_labels_in_the_order_of_tasks():
+    criterion = GPLASC(3, 8, lambda_assign=1.0, frame="simplex")
+    with pytest.raises(ValueError, match=r"number of classes of task 0 is not known.*pass num_classes"):
+        criterion(signed(6, 8), LABELS[:6], 0)
+    with pytest.raises(ValueError, match=r"labels must be in \[0, 4\)"):
+        criterion(signed(2, 8), torch.tensor([0, 7]), 0, num_classes=2)
+
+
+def test_places_are_those_of_the_state_that_is_loaded():
+    saved, other = (GPLASC(3, 8, frame="simplex", num_classes=2, seed=seed) for seed in (0, 1))
+    assert not torch.equal(saved.class_places(2), other.class_places(2))
+    other.load_state_dict(saved.state_dict())
+    assert torch.equal(saved.class_places(2), other.class_places(2))
 
 
 def test_a_state_of_an_older_version_without_the_assignment_loads():

@@ -10,6 +10,7 @@ from torch import nn
 from gplasc import GPLASC
 from gplasc.errors import UserError
 from gplasc.loop import GPLASCLoop
+from gplasc.losses import assignment_loss, unit_rows
 
 
 def new_encoder() -> nn.Module:
@@ -63,6 +64,52 @@ def test_terms_equal_those_of_the_criterion_called_by_hand():
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value)
     assert found["distill"] > 0
+
+
+def test_the_assignment_and_the_prediction_are_those_of_the_criterion():
+    """Past rows are those of the batch and of the memory; a prediction adds the log-probability of the places."""
+    torch.manual_seed(0)
+    encoder, head = nn.Linear(6, 8), nn.Linear(8, 4)
+    criterion = GPLASC(num_tasks=3, feature_dim=8, frame="simplex", num_classes=2, lambda_assign=0.5)
+    loop = GPLASCLoop(criterion, encoder, memory=4, memory_batch=4)
+    with pytest.raises(UserError, match="no task was begun"):
+        loop.predict(torch.zeros(1, 6))
+    loop.begin_task()
+    x, y = batch(0, 0)
+    assert set(loop.predict(x).tolist()) <= {0, 1}
+    loop.terms(x, y)
+    loop.end_task()
+    loop.begin_task()
+    past_x, past_y = loop.memory["x"], loop.memory["y"]
+    x, y = batch(1, 0)
+    terms = loop.terms(torch.cat([x, past_x[:2]]), torch.cat([y, past_y[:2]]))
+    rows = unit_rows(encoder(torch.cat([x, past_x[:2], past_x])))
+    places = criterion.class_places(2)
+    wanted = assignment_loss(rows, torch.cat([y, past_y[:2], past_y]), places, temperature=0.1)
+    assert terms["assign"].item() == pytest.approx(0.5 * wanted.item(), rel=1e-5)
+    scores = head(encoder(x))
+    nearness = (unit_rows(encoder(x)) @ places[:4].T / 0.1).log_softmax(1)
+    assert torch.equal(loop.predict(x), nearness.argmax(1))
+    assert torch.equal(loop.predict(x, scores=scores, weight=0.2), (scores + 0.2 * nearness).argmax(1))
+
+
+def test_the_assignment_learns_tasks_one_after_the_other():
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 8))
+    criterion = GPLASC(num_tasks=3, feature_dim=8, frame="simplex", num_classes=2, lambda_assign=1.0)
+    loop = GPLASCLoop(criterion, encoder, memory=12, memory_batch=12)
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    centers = 4 * torch.randn(6, 6)
+    for task in range(3):
+        loop.begin_task()
+        for _ in range(60):
+            y = torch.arange(16) % 2 + 2 * task
+            optimizer.zero_grad()
+            sum(loop.terms(centers[y] + torch.randn(16, 6), y).values()).backward()
+            optimizer.step()
+        loop.end_task()
+    y = torch.arange(6).repeat(20)
+    assert (loop.predict(centers[y] + torch.randn(120, 6)) == y).float().mean() > 0.8
 
 
 def test_equal_weights_have_no_distance_with_batchnorm():

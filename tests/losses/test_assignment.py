@@ -11,18 +11,17 @@ def rows(count: int, dim: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(count, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def slow(features: torch.Tensor, tasks: list[int], vertices: torch.Tensor, temperature: float) -> float:
-    """Sum over tasks, rows and vertices, one after the other."""
-    means = []
-    for task in sorted(set(tasks)):
-        terms = []
-        for row, own in zip(features, tasks, strict=True):
-            if own == task:
-                cosines = [float(row @ v) / math.sqrt(float(row @ row)) for v in vertices]
-                total = sum(math.exp(c / temperature) for c in cosines)
-                terms.append(math.log(total) - cosines[task] / temperature)
-        means.append(sum(terms) / len(terms))
-    return sum(means) / len(means)
+def slow(features: torch.Tensor, labels: list[int], places: torch.Tensor, temperature: float) -> float:
+    """Mean over rows of the cross-entropy whose scores know how many rows each place has, one after the other."""
+    terms = []
+    for row, own in zip(features, labels, strict=True):
+        cosines = [float(row @ place) / math.sqrt(float(row @ row)) for place in places]
+        scores = [
+            math.exp(cosine / temperature) * max(labels.count(place), 0.5)
+            for place, cosine in enumerate(cosines)
+        ]
+        terms.append(-math.log(scores[own] / sum(scores)))
+    return sum(terms) / len(terms)
 
 
 @pytest.mark.parametrize("frame", [simplex_etf, orthonormal_frame, nonnegative_frame])
@@ -46,10 +45,15 @@ def test_trained_vertices_receive_a_gradient():
     assert float(free.grad.abs().sum()) > 0
 
 
-def test_repeating_the_rows_of_one_task_changes_nothing():
-    vertices, tasks, features = simplex_etf(3, 5), torch.tensor([0, 1, 2]), rows(3, 5)
-    more = assignment_loss(features[[0, 1, 1, 1, 2]], tasks[[0, 1, 1, 1, 2]], vertices)
-    assert more.item() == pytest.approx(assignment_loss(features, tasks, vertices).item())
+def test_rare_classes_compete_on_equal_terms():
+    """Features between two places have equal scores there; the frequent class must then not win the softmax."""
+    places = torch.eye(2)
+    between, labels = torch.ones(10, 2).requires_grad_(), torch.tensor([0] * 9 + [1])
+    assignment_loss(between, labels, places).backward()
+    assert between.grad is not None
+    share = torch.tensor(0.9)  # what the softmax gives to the frequent class: its share of the rows
+    rare, frequent = between.grad[9].norm(), between.grad[0].norm()
+    assert (rare / frequent).item() == pytest.approx((share / (1 - share)).item(), rel=1e-4)
 
 
 def test_the_scale_of_the_features_does_not_matter_and_the_vertices_minimize_it():
@@ -67,7 +71,7 @@ def test_a_single_vertex_costs_nothing_and_rows_of_zeros_are_between_all():
     zeros = torch.zeros(2, 4).requires_grad_()
     loss = assignment_loss(zeros, torch.tensor([0, 1]), simplex_etf(3, 4))
     loss.backward()
-    assert loss.item() == pytest.approx(math.log(3), rel=1e-6)
+    assert loss.item() == pytest.approx(math.log(2.5), rel=1e-6)  # places with 1, 1 and 0.5 rows
     assert zeros.grad.isfinite().all()
 
 
@@ -75,17 +79,17 @@ def test_a_single_vertex_costs_nothing_and_rows_of_zeros_are_between_all():
     ("change", "error", "message"),
     [
         ({"features": [[1.0]]}, TypeError, r"features must be a torch\.Tensor, got list"),
-        ({"tasks": torch.tensor([0.0, 1.0])}, TypeError, "tasks must hold integer labels"),
-        ({"tasks": torch.tensor([0])}, ValueError, r"tasks must have shape \(2,\)"),
-        ({"tasks": torch.tensor([0, 3])}, ValueError, r"tasks must be in \[0, 3\), .* got 0 to 3"),
-        ({"tasks": torch.tensor([-1, 1])}, ValueError, r"tasks must be in \[0, 3\), .* got -1 to 1"),
-        ({"vertices": torch.eye(5)}, ValueError, r"vertices must have shape \(T, 4\)"),
-        ({"vertices": torch.eye(4)[:0]}, ValueError, "T >= 1"),
-        ({"vertices": 2 * torch.eye(4)}, ValueError, "rows of length 1"),
+        ({"labels": torch.tensor([0.0, 1.0])}, TypeError, "labels must hold integer labels"),
+        ({"labels": torch.tensor([0])}, ValueError, r"labels must have shape \(2,\)"),
+        ({"labels": torch.tensor([0, 3])}, ValueError, r"labels must be in \[0, 3\), .* got 0 to 3"),
+        ({"labels": torch.tensor([-1, 1])}, ValueError, r"labels must be in \[0, 3\), .* got -1 to 1"),
+        ({"places": torch.eye(5)}, ValueError, r"places must have shape \(P, 4\)"),
+        ({"places": torch.eye(4)[:0]}, ValueError, "P >= 1"),
+        ({"places": 2 * torch.eye(4)}, ValueError, "rows of length 1"),
         ({"temperature": 0.0}, ValueError, "temperature must be greater than 0"),
     ],
 )
 def test_wrong_arguments_are_explained(change, error, message):
-    arguments = {"features": torch.ones(2, 4), "tasks": torch.tensor([0, 1]), "vertices": torch.eye(4)[:3]}
+    arguments = {"features": torch.ones(2, 4), "labels": torch.tensor([0, 1]), "places": torch.eye(4)[:3]}
     with pytest.raises(error, match=message):
         assignment_loss(**(arguments | change))

@@ -1,11 +1,17 @@
 import math
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gplasc.geometry import region
 from gplasc.losses import unit_rows
-from gplasc.plugins.gplasc_plus import _PlaceEvidence
+from gplasc.plugins.gplasc_plus import GPLASCPlus, _WithPlaces
+from gplasc.runs.spec import RunRequest
+from gplasc.study.stored import read_results
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -23,24 +29,34 @@ def with_memory(second_task):
     return enter
 
 
-@pytest.mark.parametrize("places", ["class", "task", "trained"])
-def test_the_assignment_is_a_cross_entropy_in_which_every_place_has_the_same_weight(
+@pytest.mark.parametrize("places", ["class", "trained"])
+def test_the_assignment_is_a_cross_entropy_that_knows_how_many_rows_each_class_has(
     tiny, with_memory, terms_of, places
 ):
     settings = {"gplasc-plus.places": places, "gplasc-plus.lambda_assign": 2.0}
     learner = with_memory(tiny("er", ("gplasc-plus",), **settings))
     own, more, terms = terms_of(learner)
-    plugin, ctx = learner.plugins[0], learner.ctx
-    targets, place_of = plugin._places(ctx)
-    means: dict[int, list[float]] = {}
-    for part in (*own.values(), *more.values()):
-        for row, label in zip(unit_rows(part.out.features.detach()), part.y.tolist(), strict=True):
-            scores = [math.exp(float(row @ target) / 0.05) for target in targets.detach()]
-            place = int(place_of[label])
-            means.setdefault(place, []).append(-math.log(scores[place] / sum(scores)))
-    assert len(means) == (2 if places == "task" else 4), "current and past rows"
-    wanted = 2.0 * sum(sum(rows) / len(rows) for rows in means.values()) / len(means)
-    assert terms["assign"].item() == pytest.approx(wanted, rel=1e-4)
+    targets = learner.plugins[0]._places(learner.ctx).detach()
+    parts = [*own.values(), *more.values()]
+    labels = torch.cat([part.y for part in parts]).tolist()
+    rows = unit_rows(torch.cat([part.out.features.detach() for part in parts]))
+    assert set(labels) == {0, 1, 2, 3}, "current and past rows"
+    losses = []
+    for row, label in zip(rows, labels, strict=True):
+        scores = [
+            math.exp(float(row @ target) / 0.1) * max(labels.count(place), 0.5)
+            for place, target in enumerate(targets)
+        ]
+        losses.append(-math.log(scores[label] / sum(scores)))
+    assert terms["assign"].item() == pytest.approx(2.0 * sum(losses) / len(losses), rel=1e-4)
+
+
+@pytest.mark.parametrize(("epochs", "rows"), [(2, 32), (8, 32), (32, 8), (1000, 1)])
+def test_a_past_sample_is_seen_equally_often_however_long_the_training_is(epochs, rows):
+    """With a pool of 10,200 samples, 200 of them remembered, in batches of 64; no more rows than the setting allows."""
+    plugin = GPLASCPlus(GPLASCPlus.Settings(exposures=204.0))
+    ctx = SimpleNamespace(memory=range(200), pool=range(10_200), epochs=epochs)
+    assert plugin.minibatch_rows(SimpleNamespace(y=range(64)), ctx) == rows
 
 
 def test_terms_with_a_weight_of_0_are_left_out(tiny, with_memory, terms_of):
@@ -52,17 +68,16 @@ def test_terms_with_a_weight_of_0_are_left_out(tiny, with_memory, terms_of):
 def test_a_class_has_its_place_in_the_region_of_its_task_and_keeps_it(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",)))
     plugin, ctx = learner.plugins[0], learner.ctx
-    places, place_of = plugin._places(ctx)
+    places = plugin._places(ctx)
     vertices = ctx.modules["gplasc"].vertices
     size = region(len(vertices), 2, plugin.settings.margin)
     for task in (0, 1):
         first, second = places[2 * task], places[2 * task + 1]
         assert float(first @ second) == pytest.approx(size.k, abs=1e-5)
         assert torch.allclose((first + second) / 2, size.center_norm * vertices[task], atol=1e-5)
-    assert place_of.tolist() == [0, 1, 2, 3]
     assert torch.equal(places[4:], vertices[2:]), "the vertices of tasks to come stay free"
     ctx.classes_per_task = [2, 2, 2]
-    assert torch.equal(plugin._places(ctx)[0][:4], places[:4])
+    assert torch.equal(plugin._places(ctx)[:4], places[:4])
 
 
 def test_tasks_without_a_vertex_of_their_own_share_one(tiny, with_memory):
@@ -70,8 +85,8 @@ def test_tasks_without_a_vertex_of_their_own_share_one(tiny, with_memory):
     plugin, ctx = learner.plugins[0], learner.ctx
     count = len(ctx.modules["gplasc"].vertices) + 1
     ctx.classes_per_task = [2, 0, *[2] * (count - 1)]  # a task without new classes has no region
-    places, place_of = plugin._places(ctx)
-    assert len(places) == len(place_of) == 2 * count
+    places = plugin._places(ctx)
+    assert len(places) == 2 * count
     assert not torch.allclose(places[:2], places[-2:])
 
 
@@ -84,12 +99,12 @@ def test_no_view_is_added_beside_a_method_that_forwards_its_memory(tiny, with_me
 def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.5}))
     predictor = learner.new_predictor()
-    assert isinstance(predictor, _PlaceEvidence)
+    assert isinstance(predictor, _WithPlaces)
     features = torch.randn(5, learner.ctx.network.feature_dim, generator=torch.Generator().manual_seed(0))
-    places, _ = learner.plugins[0]._places(learner.ctx)
+    places = learner.plugins[0]._places(learner.ctx)
     scores = predictor.predictor(features).detach()
     for i, row in enumerate(unit_rows(features)):
-        cosines = [float(row @ place) / 0.05 for place in places[:4]]
+        cosines = [float(row @ place) / 0.1 for place in places[:4]]
         total = math.log(sum(map(math.exp, cosines)))
         wanted = [scores[i, c].item() + 0.5 * (cosines[c] - total) for c in range(4)]
         assert predictor(features)[i].detach().tolist() == pytest.approx(wanted, abs=1e-3)
@@ -97,4 +112,26 @@ def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
 
 def test_without_evidence_the_predictor_is_the_methods(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.0}))
-    assert not isinstance(learner.new_predictor(), _PlaceEvidence)
+    assert not isinstance(learner.new_predictor(), _WithPlaces)
+
+
+def test_a_state_with_the_number_of_each_place_loads():
+    """Predictors were saved with the number of the place of each class, which is its own."""
+    predictor = _WithPlaces(torch.nn.Linear(3, 2), torch.eye(3)[:2], 1.0)
+    other = _WithPlaces(torch.nn.Linear(3, 2), torch.zeros(2, 3), 1.0)
+    other.load_state_dict(predictor.state_dict() | {"place_of": torch.arange(2)})
+    assert torch.equal(other.places, predictor.places)
+
+
+def test_stored_results_keep_the_settings_of_the_form_they_were_made_with():
+    """The numbers that are stored belong to an older assignment; a new run with the same settings has another id."""
+    results = read_results(ROOT / "results" / "cifar10.json")
+    (row,) = results.groups(stage="test", row="co2l+gplasc-plus")
+    assert row.settings["gplasc-plus.assign_temperature"] == 0.05
+    assert "gplasc-plus.exposures" not in row.settings
+    names = ("stream", "method", "plugins", "buffer", "scale")
+    given = {name: value for name, value in row.settings.items() if name not in names and value is not None}
+    request = RunRequest(
+        "seq-cifar10", "co2l", ("gplasc-plus",), buffer=200, scale="cpu", seed=5, settings=given
+    )
+    assert request.resolve().config.run_id != row.runs[5]

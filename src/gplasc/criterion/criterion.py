@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import Distillation, distill, region_terms
+from gplasc.criterion.terms import PLACE_TEMPERATURE, Distillation, distill, region_terms
 from gplasc.losses import assignment_loss, kernels
 from gplasc.losses.checks import check_choice, check_positive, check_tensor
 from gplasc.losses.kernels import RangeForm, full_precision
@@ -28,8 +28,10 @@ class GPLASC(Regions):
     - "range" keeps different classes of the current task at cosine >= k, which limits the size of the region;
     - "position" moves the center of the current task's features to the task's direction;
     - "distill" keeps the features of past samples close to those of the previous model;
-    - "assign", if `lambda_assign` is above 0, classifies the task of current and past samples by the cosines with the
-      directions, see `gplasc.losses.assignment_loss`. It is not in the paper.
+    - "assign", if `lambda_assign` is above 0, classifies current and past samples by the cosines with a place for each
+      class, see `gplasc.losses.assignment_loss`. It is not in the paper. The places of a task's classes are prepared
+      around its direction, so it needs the number of classes of each task, and labels numbered in the order of the
+      tasks: with two tasks of two classes 0 and 1, then 2 and 3.
 
     >>> import copy, torch
     >>> from torch import nn
@@ -132,7 +134,7 @@ class GPLASC(Regions):
         lambda_position: float = 0.02,
         lambda_distill: float = 0.1,
         lambda_assign: float = 0.0,
-        assign_temperature: float = 0.05,
+        assign_temperature: float = PLACE_TEMPERATURE,
         num_classes: int | Sequence[int] | None = None,
         frame: Frame = "auto",
         position_target: PositionTarget = "scaled",
@@ -179,7 +181,7 @@ class GPLASC(Regions):
         past: Tensor | None = None,
         past_features: Tensor | None = None,
         previous_features: Tensor | None = None,
-        past_tasks: Tensor | None = None,
+        past_labels: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Return the terms of one batch.
 
@@ -192,8 +194,8 @@ class GPLASC(Regions):
             past_features: Features of past samples, shape (M, feature_dim), instead of `past`.
             previous_features: Features of the past samples from the previous model, shape (M, feature_dim); with `past`
                 also (N, feature_dim).
-            past_tasks: The task of each past sample, integers of shape (M,), with `past` also (N,): past samples take
-                part in the assignment if it is given.
+            past_labels: Labels of the past samples, shape (M,): with them they take part in the assignment. Those of
+                `past` are in `labels`.
 
         Returns:
             {"range", "position", "distill"}, and "assign" if its weight is above 0: tensors of shape () multiplied by
@@ -201,20 +203,21 @@ class GPLASC(Regions):
 
         Raises:
             TypeError: If an argument is not a tensor of the right type.
-            ValueError: If shapes do not fit, the task has no direction, or features are NaN or infinite.
+            ValueError: If shapes do not fit, the task has no direction, the assignment does not know the number of
+                classes of a task, or features are NaN or infinite.
         """
         task = self.check_task(task)
         check_tensor("features", features, ("N", self.feature_dim))
         check_tensor("labels", labels, (len(features),), "labels")
         if past is not None:
-            if past_features is not None:
-                raise ValueError("past marks rows of features: leave out past_features.")
+            if past_features is not None or past_labels is not None:
+                raise ValueError("past marks rows of features: leave out past_features and past_labels.")
             check_tensor("past", past, (len(features),), "mask")
-            previous_features, past_tasks = _rows(previous_features, past), _rows(past_tasks, past)
-            if previous_features is not None or past_tasks is not None:
-                past_features = features[past]
+            previous_features = _rows(previous_features, past)
+            if previous_features is not None or self.lambda_assign > 0:
+                past_features, past_labels = features[past], labels[past]
             features, labels = features[~past], labels[~past]
-        self._check_past(past_features, previous_features, past_tasks)
+        self._check_past(past_features, previous_features, past_labels)
         if num_classes is not None:
             self.remember_classes(task, num_classes)
         with full_precision(features):
@@ -236,9 +239,30 @@ class GPLASC(Regions):
                     limit_gradient=self.limit_gradient,
                 )
             if self.lambda_assign > 0:
-                terms["assign"] = self._assign(z, task, past_features, past_tasks)
+                terms["assign"] = self._assign(z, labels, task, past_features, past_labels)
             self.monitor.check(z, labels, past_features, previous_features)
             return terms
+
+    def class_places(self, tasks: int) -> Tensor:
+        """Return the places of the classes of the first tasks, then the directions of the tasks to come.
+
+        Args:
+            tasks: The number of tasks that have been seen.
+
+        Returns:
+            Unit rows of shape (P, feature_dim).
+
+        Raises:
+            ValueError: If the number of classes of one of the tasks is not known.
+        """
+        counts = self.class_counts[:tasks]
+        known = [count for count in counts if count is not None]
+        if len(known) < len(counts):
+            raise ValueError(
+                f"the number of classes of task {counts.index(None)} is not known; the assignment needs it: pass "
+                "num_classes."
+            )
+        return self.places(known)
 
     def report(self) -> dict[str, float]:
         """Return measurements of the last step. Only this method always synchronizes the device.
@@ -273,20 +297,20 @@ class GPLASC(Regions):
                 "so the position term does not separate the tasks: choose a margin above 0.",
             )
 
-    def _check_past(self, now: Tensor | None, before: Tensor | None, tasks: Tensor | None) -> None:
+    def _check_past(self, now: Tensor | None, before: Tensor | None, labels: Tensor | None) -> None:
         if now is None:
-            if before is not None or tasks is not None:
+            if before is not None or labels is not None:
                 raise ValueError(
-                    "previous_features and past_tasks belong together with past_features: pass that too."
+                    "previous_features and past_labels belong together with past_features: pass that too."
                 )
             return
         check_tensor("past_features", now, ("M", self.feature_dim))
-        if before is None and tasks is None:
+        if before is None and labels is None:
             raise ValueError("past_features and previous_features belong together: pass both or neither.")
         if before is not None:
             check_tensor("previous_features", before, (len(now), self.feature_dim))
-        if tasks is not None:
-            check_tensor("past_tasks", tasks, (len(now),), "labels")
+        if labels is not None:
+            check_tensor("past_labels", labels, (len(now),), "labels")
 
     def _settle_frame(self, z: Tensor) -> None:
         if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
@@ -295,12 +319,13 @@ class GPLASC(Regions):
             else:
                 self.choose_frame(z)
 
-    def _assign(self, z: Tensor, task: int, past: Tensor | None, past_tasks: Tensor | None) -> Tensor:
-        tasks = torch.full((len(z),), task, device=z.device)
-        if past is not None and past_tasks is not None:
+    def _assign(
+        self, z: Tensor, labels: Tensor, task: int, past: Tensor | None, past_labels: Tensor | None
+    ) -> Tensor:
+        if past is not None and past_labels is not None:
             z = torch.cat([z, kernels.unit(past, limit_gradient=self.limit_gradient)])
-            tasks = torch.cat([tasks, past_tasks.to(tasks)])
-        term = assignment_loss(z, tasks, self.vertices, temperature=self.assign_temperature)
+            labels = torch.cat([labels, past_labels.to(labels)])
+        term = assignment_loss(z, labels, self.class_places(task + 1), temperature=self.assign_temperature)
         return self.lambda_assign * term
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gplasc._io.files import atomic_path
 from gplasc.criterion import GPLASC
-from gplasc.criterion.terms import gather
+from gplasc.criterion.terms import PLACE_WEIGHT, add_places, gather
 from gplasc.errors import UserError
 from gplasc.memory import Buffer
 from gplasc.memory.balanced import balanced_update
@@ -126,7 +126,7 @@ class GPLASCLoop:
             features: ``encoder(x)`` with its graph, if you have computed it already.
 
         Returns:
-            ``{"range", "position", "distill"}``, tensors of shape ().
+            ``{"range", "position", "distill"}``, with ``lambda_assign`` also ``"assign"``: tensors of shape ().
 
         Raises:
             UserError: If no task is open.
@@ -136,14 +136,19 @@ class GPLASCLoop:
         past = torch.isin(y, self._past_labels.to(y.device))
         if features is None:
             features = self._forward(x)
-        held, before = self._held(x, past, features)
+        held, before, labels = self._held(x, y, past, features)
         # Labels and candidates are taken on the CPU: there is one synchronization, and the mask above is another.
         rows = {"x": x.detach()[~past].cpu(), "y": y.detach()[~past].cpu()}
         self._task_labels = torch.cat([self._task_labels, rows["y"]]).unique()
         if self.memory.capacity:
             offer(self._candidates, rows, self._random["candidates"])
         terms: dict[str, Tensor] = self.criterion(
-            features[~past], y[~past], self.task, past_features=held, previous_features=before
+            features[~past],
+            y[~past],
+            self.task,
+            past_features=held,
+            previous_features=before,
+            past_labels=labels,
         )
         return terms
 
@@ -166,6 +171,36 @@ class GPLASCLoop:
         self._task_labels, self._candidates = _NO_LABELS, Buffer(self.memory.capacity)
         self.tasks_done += 1
         self.task = None
+
+    @torch.no_grad()
+    def predict(self, x: Tensor, *, scores: Tensor | float = 0.0, weight: float = PLACE_WEIGHT) -> Tensor:
+        """Return the most probable class of each input, by the places of the classes and scores of your own.
+
+        The encoder runs in evaluation mode. Train with ``lambda_assign``, so that features are near their places.
+
+        Args:
+            x: The inputs of the encoder, shape (N, ...).
+            scores: Logits of your classifier for the C classes of the tasks so far, shape (N, C).
+            weight: The weight of the log-probabilities of the places, which are added to the scores.
+
+        Returns:
+            Labels of shape (N,), numbered over all tasks.
+
+        Raises:
+            UserError: If no task was begun.
+            ValueError: If the number of classes of a task is not known.
+        """
+        tasks = self.tasks_done if self.task is None else max(self.tasks_done, self.task + 1)
+        if tasks == 0:
+            raise UserError("no task was begun; call begin_task() first")
+        criterion, training = self.criterion, self.encoder.training
+        self.encoder.eval()
+        try:
+            features = self.encoder(x)
+        finally:
+            self.encoder.train(training)
+        places = criterion.class_places(tasks)[: sum(count or 0 for count in criterion.class_counts[:tasks])]
+        return add_places(scores, features, places / criterion.assign_temperature, weight).argmax(dim=1)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything but the encoder itself, as a flat dict of tensors, at any moment of a task."""
@@ -253,25 +288,31 @@ class GPLASCLoop:
             features: Tensor = self.encoder(x)
         return features
 
-    def _held(self, x: Tensor, past: Tensor, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the features of past samples now and before this task; None in the first task.
+    def _held(
+        self, x: Tensor, y: Tensor, past: Tensor, features: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor] | tuple[None, None, None]:
+        """Return the features of past samples now and before this task, and their labels; None in the first task.
 
         The previous encoder runs in the mode of the encoder and on the same batches, so that equal weights give equal
         features, also with BatchNorm.
         """
         if self.previous is None:
-            return None, None
+            return None, None, None
         self.previous.to(features.device).train(self.encoder.training)
-        parts: list[tuple[Tensor, Tensor, Tensor | slice]] = [(x, features, past)] if past.any() else []
+        parts: list[tuple[Tensor, Tensor, Tensor, Tensor | slice]] = []
+        if past.any():
+            parts.append((x, features, y, past))
         if len(self.memory):
             drawn = self.memory.sample(self.memory_batch, self._random["memory"])
             remembered = self.memory["x"].index_select(0, drawn).to(x.device)
-            parts.append((remembered, self._forward(remembered), slice(None)))
+            labels = self.memory["y"].index_select(0, drawn).to(y)
+            parts.append((remembered, self._forward(remembered), labels, slice(None)))
         if not parts:
-            return None, None
+            return None, None, None
         with torch.no_grad(), steady_statistics(self.previous):
-            before = [(self.previous(inputs), rows) for inputs, _, rows in parts]
-        return gather(*((now, rows) for _, now, rows in parts)), gather(*before)
+            before = gather(*((self.previous(inputs), rows) for inputs, *_, rows in parts))
+        now = gather(*((now, rows) for _, now, _, rows in parts))
+        return now, before, gather(*((labels, rows) for *_, labels, rows in parts))
 
 
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ Frame = Literal["auto", "simplex", "orthonormal", "nonnegative"]
 
 # Features count as non-negative if at most this share of their squared norm comes from negative entries.
 _NEGATIVE_SHARE = 0.1
+_PLACES_SEED = 2**32  # plus the seed of the frame and the task: the orientation of the classes
 
 
 class Regions(nn.Module):
@@ -51,6 +52,7 @@ class Regions(nn.Module):
         self.frame: Frame = frame
         self.seed = seed
         self._sizes: dict[tuple[int, int, float, float | None], geometry.Region] = {}
+        self._places: tuple[object, Tensor] | None = None
         generator = torch.Generator().manual_seed(seed)
         vertices, self.angle = _build_frame(frame, self.num_tasks, self.feature_dim, generator)
         self.class_counts = _class_counts(num_classes, self.num_tasks)
@@ -92,6 +94,23 @@ class Regions(nn.Module):
                 f"task {task} has no class count yet: pass num_classes, or call with a batch first."
             )
         return self.size(count)
+
+    def places(self, counts: Sequence[int]) -> Tensor:
+        """Return the place of each class of the first tasks, then the vertices of the tasks to come, (P, D).
+
+        The classes of a task are a simplex around its vertex, see `gplasc.geometry.class_places`; the tasks that have
+        no vertex of their own share those of the first.
+        """
+        key = (*counts, self.frame, self.num_tasks, self.vertices.device)
+        if self._places is None or self._places[0] != key:  # once a task, not at each step
+            inside = []
+            for task, count in enumerate(counts):
+                generator = torch.Generator().manual_seed(_PLACES_SEED + self.seed + task)
+                vertex = self.vertices[task % self.num_tasks]
+                inside.append(geometry.class_places(vertex, count, self.size(count), generator=generator))
+            places = torch.cat(inside).to(self.vertices)
+            self._places = (key, torch.cat([places, self.vertices[len(counts) :]]))
+        return self._places[1]
 
     def extend(self, num_tasks: int, *, num_classes: int | None = None) -> None:
         """Add directions for further tasks. Those of the first tasks do not change.
@@ -187,6 +206,7 @@ class Regions(nn.Module):
             raise ValueError(
                 f"the checkpoint has feature_dim {settings['feature_dim']}, this object {self.feature_dim}."
             )
+        self._places = None
         for name in self.stored:
             setattr(self, name, settings.get(name, getattr(self, name)))  # an older state has other settings
 

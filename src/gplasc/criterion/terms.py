@@ -14,6 +14,8 @@ from gplasc.losses.kernels import RangeForm
 Distillation = Literal["mse", "ird", "projector"]
 """The distance between past features and those of the previous model."""
 
+PLACE_TEMPERATURE, PLACE_WEIGHT = 0.1, 5.0
+"""Of the cosines with the places of classes, in training and at prediction, and their weight at prediction."""
 _STUDENT_TEMPERATURE, _TEACHER_TEMPERATURE = 0.2, 0.01  # of "ird"
 
 
@@ -58,6 +60,11 @@ def region_terms(
         )
         terms["position"] = weights["position"] * kernels.position(center, vertex, norm if scaled else None)
     return terms
+
+
+def add_places(scores: Tensor | float, features: Tensor, places: Tensor, weight: float) -> Tensor:
+    """Add the weighted log-probabilities of the places, which are divided by the temperature, (C, D), to scores."""
+    return scores + weight * (kernels.unit(features) @ places.to(features).T).log_softmax(dim=1)
 
 
 def distill(

@@ -1,4 +1,4 @@
-"""Assignment of samples to the prepared directions of the tasks."""
+"""Assignment of samples to places on the sphere."""
 
 import torch
 from torch import Tensor
@@ -7,19 +7,19 @@ from gplasc.losses import kernels
 from gplasc.losses.checks import check_positive, check_tensor, check_unit
 
 
-def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temperature: float = 0.1) -> Tensor:
-    """Cross-entropy of the cosines between features and vertices against the task of each row.
+def assignment_loss(features: Tensor, labels: Tensor, places: Tensor, *, temperature: float = 0.1) -> Tensor:
+    """Cross-entropy of the cosines between features and places against the place of each row (balanced softmax).
 
-        loss_i = -log softmax_t(<n(f_i), v_t> / temperature)[task_i],      n(x) = x / |x|
+        loss_i = -log softmax_p(<n(f_i), v_p> / temperature + log n_p)[labels_i],      n(x) = x / |x|
 
-    The result is the mean over the tasks present of the mean of `loss_i` over the rows of the task, so that all tasks
-    have the same weight, however many rows each has. Without rows, and with a single vertex, the loss is 0 and part of
-    the graph.
+    n_p is the number of rows of place p in the batch, 0.5 if it has none, so that the few rows of a past class compete
+    with the many of a new one on equal terms. The result is the mean over rows. Without rows, and with a single place,
+    the loss is 0 and part of the graph.
 
     Args:
         features: Features of shape (N, D); they are normalized here.
-        tasks: The task of each row, integers of shape (N,) in [0, T).
-        vertices: The prepared directions, unit rows of shape (T, D). They receive a gradient only if they require one.
+        labels: The place of each row, integers of shape (N,) in [0, P).
+        places: Unit rows of shape (P, D). They receive a gradient only if they require one.
         temperature: Divides the cosines.
 
     Returns:
@@ -29,17 +29,17 @@ def assignment_loss(features: Tensor, tasks: Tensor, vertices: Tensor, *, temper
     0.3133
     """
     check_tensor("features", features)
-    check_tensor("tasks", tasks, (len(features),), "labels")
-    check_tensor("vertices", vertices, ("T", features.shape[1]))
+    check_tensor("labels", labels, (len(features),), "labels")
+    check_tensor("places", places, ("P", features.shape[1]))
     check_positive("temperature", temperature)
-    if len(vertices) == 0:
-        raise ValueError("vertices must have T >= 1 rows.")
-    check_unit("assignment_loss", "vertices", vertices)
-    if tasks.device.type == "cpu" and len(tasks) > 0 and not torch.compiler.is_compiling():
-        low, high = int(tasks.min()), int(tasks.max())
-        if low < 0 or high >= len(vertices):
+    if len(places) == 0:
+        raise ValueError("places must have P >= 1 rows.")
+    check_unit("assignment_loss", "places", places)
+    if labels.device.type == "cpu" and len(labels) > 0 and not torch.compiler.is_compiling():
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= len(places):
             raise ValueError(
-                f"tasks must be in [0, {len(vertices)}), one vertex per task, got {low} to {high}."
+                f"labels must be in [0, {len(places)}), one for each place, got {low} to {high}."
             )
     with kernels.full_precision(features):
-        return kernels.assignment(kernels.unit(features), tasks, vertices, temperature)
+        return kernels.assignment(kernels.unit(features), labels, places, temperature)

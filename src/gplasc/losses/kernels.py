@@ -27,6 +27,7 @@ PAIRS_PER_BLOCK = 2**22
 
 _LOW_PRECISION = (torch.float16, torch.bfloat16)
 _SHORTEST_CENTER = 1e-4
+_ABSENT = 0.5  # rows that a class without rows counts as in the balanced softmax
 _PENALTIES: dict[RangeForm, Callable[[Tensor], Tensor]] = {
     "hinge": F.relu,
     "squared_hinge": lambda x: F.relu(x).square(),
@@ -246,13 +247,16 @@ def projected_distance(
     return _reduce_rows((student - projected).square().mean(dim=1), reduction)
 
 
-def assignment(z: Tensor, tasks: Tensor, vertices: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy of the cosines with the vertices (T, D), see `gplasc.losses.assignment_loss`."""
+def assignment(z: Tensor, labels: Tensor, places: Tensor, temperature: float) -> Tensor:
+    """Balanced softmax of the cosines with the places (P, D), see `gplasc.losses.assignment_loss`."""
     if len(z) == 0:
         return z.sum()
-    per_row = F.cross_entropy(z @ vertices.to(z).T / temperature, tasks.long(), reduction="none")
-    weight = 1 / class_sizes(tasks).to(z.dtype)  # their sum is the number of tasks present
-    return weight @ per_row / weight.sum()
+    labels, places = labels.long(), places.to(z)
+    rows = torch.zeros(len(places), dtype=z.dtype, device=z.device)
+    rows = rows.index_add(
+        0, labels, torch.ones_like(labels, dtype=z.dtype)
+    )  # bincount would synchronize a GPU
+    return F.cross_entropy(z @ places.T / temperature + rows.clamp(min=_ABSENT).log(), labels)
 
 
 def _reduce_rows(per_row: Tensor, reduction: Reduction) -> Tensor:

@@ -160,8 +160,13 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         forwarded = ctx.method.forwards_memory or ctx.pool.num_memory > 0
         missing = settings.memory_rows == "minibatch" or not forwarded
         if missing and ctx.previous is not None and len(ctx.memory):
-            parts["memory"] = ctx.part(ctx.draw(settings.memory_batch, generator), generator=generator)
+            drawn = ctx.draw(self.minibatch_rows(batch, ctx), generator)
+            parts["memory"] = ctx.part(drawn, generator=generator)
         return parts
+
+    def minibatch_rows(self, batch: Batch, ctx: Context) -> int:
+        """Return how many past samples are forwarded with a batch, if the method does not forward them."""
+        return self.settings.memory_batch
 
     def loss(self, method_parts: dict[str, Part], parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return range and position on current rows and distillation on past rows; none with a weight of 0."""
