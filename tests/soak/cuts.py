@@ -33,7 +33,7 @@ PLACES: dict[str, tuple[str, str]] = {
     "write": ("pathlib:Path", "write_bytes"),
     "fsync": ("os", "fsync"),
     "rename": ("pathlib:Path", "replace"),
-    "log": ("gplasc.learning.callbacks.term_log:TermLog", "on_log"),
+    "log": ("gplasc.learning.callbacks.terms:TermLog", "on_log"),
     "step": ("gplasc.learning.learner:Learner", "step"),
     "probe": ("gplasc.learning.learner:Learner", "_on_progress"),
     "predictor": ("gplasc.learning.learner:Learner", "_finish"),

@@ -71,11 +71,8 @@ class Evaluator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         for name in _RESULTS:
-            value = state[name]  # a list, not text, in older states
-            setattr(self, name, json.loads(value) if isinstance(value, str) else value)
-        means = state["means_when_learned"]
-        if not isinstance(means, list):  # one by one in older states
-            means = means.split(state["means_rows"])
+            setattr(self, name, json.loads(state[name]))
+        means = state["means_when_learned"].split(state["means_rows"])
         self._means_when_learned = [rows.clone() for rows in means]
 
 

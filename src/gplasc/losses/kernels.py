@@ -163,7 +163,6 @@ def prototype_contrast(
     y: Tensor,
     prototypes: Tensor,
     temperature: float,
-    *,
     importance: Tensor | None = None,
     weighted: Tensor | None = None,
 ) -> Tensor:

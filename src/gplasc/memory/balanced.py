@@ -1,5 +1,7 @@
 """Class-balanced memory with the quotas of Co2L."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -9,10 +11,9 @@ from gplasc.memory.buffer import Buffer
 def balanced_update(
     memory: Buffer,
     y: Tensor,
-    *,
     num_old_tasks: int,
     generator: torch.Generator,
-    weights: tuple[Tensor, Tensor] | None = None,
+    weights: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Select the rows to keep after a task (Co2L).
 
@@ -20,11 +21,11 @@ def balanced_update(
     rows are drawn without replacement. Returns indices into the memory and into the task's samples, which
     `Buffer.refill` writes.
 
-    y: (N,) labels of the task's samples. weights: (M,) and (N,) relative probabilities of the memory's rows and of the
-    samples, by default all equal.
+    y: (N,) labels of the task's samples. weights: (N,) and (M,) relative probabilities of the samples and of the
+    memory's rows, by default all equal.
     """
-    old_weights, new_weights = weights or (None, None)
-    old_labels = memory["y"] if len(memory) else torch.zeros(0, dtype=torch.long)
+    new_weights, old_weights = weights or (None, None)
+    old_labels = memory.labels
     old_classes = old_labels.unique().tolist()
     kept = [torch.zeros(0, dtype=torch.long)]
     quotas = _old_quotas(num_old_tasks, memory.capacity, len(old_classes), generator)

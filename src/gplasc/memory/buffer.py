@@ -16,9 +16,6 @@ class Buffer:
 
     Columns are allocated once, at full capacity, with the first rows; adding rows never copies those already there.
 
-    Args:
-        capacity: The largest number of rows.
-
     Attributes:
         capacity: The largest number of rows.
         seen: The number of samples offered so far, which the reservoir needs.
@@ -37,12 +34,13 @@ class Buffer:
         """Return a column of shape (len, ...) as a view of the stored rows."""
         return self._columns[column][: self._size]
 
-    def write(self, slots: Tensor, rows: Mapping[str, Tensor]) -> None:
-        """Write rows to slots.
+    @property
+    def labels(self) -> Tensor:
+        """The labels of the rows, (len,), also while the memory is empty."""
+        return self["y"] if len(self) else torch.zeros(0, dtype=torch.int64)
 
-        Args:
-            slots: Slots of shape (K,), each below the capacity; together with those in use they must have no gap.
-            rows: Columns of shape (K, ...).
+    def write(self, slots: Tensor, rows: Mapping[str, Tensor]) -> None:
+        """Write rows, columns of shape (K, ...), to slots (K,), which leave no gap below the capacity.
 
         Raises:
             ValueError: If the columns are not those of the memory.
@@ -67,10 +65,7 @@ class Buffer:
             self._columns[column] = torch.cat([old, added], dim=1)
 
     def replace(self, rows: Mapping[str, Tensor]) -> None:
-        """Replace the whole content.
-
-        Args:
-            rows: Columns of shape (K, ...), K at most the capacity.
+        """Replace the whole content by rows, columns of shape (K, ...).
 
         Raises:
             ValueError: If there are more rows than the capacity.
@@ -83,28 +78,18 @@ class Buffer:
         self.write(torch.arange(count), kept)
 
     def refill(self, kept: Tensor, rows: Mapping[str, Tensor], **columns: Tensor) -> None:
-        """Replace the content by some of its rows, followed by others.
+        """Replace the content by the rows ``kept``, (K,) in this order, followed by others, columns of shape (N, ...).
 
-        Args:
-            kept: Row indices of shape (K,), in the order in which they stay.
-            rows: Columns of the other rows, shape (N, ...).
-            columns: Columns of all rows, shape (K + N, ...), for which the memory's are not used.
-
-        Raises:
-            ValueError: If there are more rows than the capacity.
+        ``columns`` are those of all rows, (K + N, ...), for which the memory's are not used.
         """
         if len(self):
             rows = {name: torch.cat([self[name][kept], value]) for name, value in rows.items()}
         self.replace({**rows, **columns})
 
     def exchange(self, dropped: Tensor, rows: Mapping[str, Tensor]) -> None:
-        """Remove rows and add others in their place.
+        """Remove distinct rows, (K,), and add others in their place, columns of shape (N, ...).
 
         Other rows are not copied, except that rows from the end are moved to remaining gaps: the order is not kept.
-
-        Args:
-            dropped: Distinct row indices of shape (K,).
-            rows: Columns of shape (N, ...).
 
         Raises:
             ValueError: If there would be more rows than the capacity.
@@ -125,15 +110,7 @@ class Buffer:
             self._size = size
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw rows uniformly without replacement.
-
-        Args:
-            count: The number of rows.
-            generator: The generator.
-
-        Returns:
-            Row indices of shape (min(count, len),).
-        """
+        """Draw rows uniformly without replacement: indices of shape (min(count, len),)."""
         if self._size < _LARGE or count >= self._size // 2:
             return torch.randperm(self._size, generator=generator)[:count]
         # A permutation of all rows takes time in proportion to them: draw until there are enough different ones.
@@ -144,14 +121,7 @@ class Buffer:
         return torch.tensor(drawn, dtype=torch.int64)
 
     def rows(self, index: Tensor | None = None) -> dict[str, Tensor]:
-        """Return all columns.
-
-        Args:
-            index: Row indices of shape (K,). Default: all rows.
-
-        Returns:
-            Columns of shape (K, ...).
-        """
+        """Return all columns of the rows ``index``, (K,), by default of all rows."""
         return {
             name: self[name] if index is None else self[name].index_select(0, index) for name in self._columns
         }
@@ -166,10 +136,6 @@ class Buffer:
         return {"seen": self.seen, "columns": {name: value.clone() for name, value in self.rows().items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore rows and counters.
-
-        Args:
-            state: The result of `state_dict`.
-        """
+        """Restore what `state_dict` returned."""
         self.replace(state["columns"])
         self.seen = state["seen"]

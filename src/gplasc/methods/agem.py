@@ -6,8 +6,7 @@ from torch import Tensor
 
 from gplasc.learning import Context, Part
 from gplasc.losses.replay import cross_entropy
-from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import ClassifierMethod
+from gplasc.methods.base import ClassifierMethod, remember_tasks
 from gplasc.settings.types import Settings
 
 
@@ -38,11 +37,7 @@ class AGEM(ClassifierMethod[_Settings]):
 
     def end_task(self, ctx: Context) -> None:
         """Shrink the earlier tasks to their share and draw that of the new one at random."""
-        shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
-        drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
-        new = ctx.task.train.take(drawn)
-        dropped = surplus(ctx.task_of(ctx.memory["y"]), shares) if len(ctx.memory) else drawn[:0]
-        ctx.memory.exchange(dropped, {"x": new.x, "y": new.y})
+        remember_tasks(ctx)
 
 
 def _project(gradient: Tensor, reference: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Bases of the two families of methods: contrastive with a linear probe, and those that train a classifier."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -14,8 +14,10 @@ from gplasc.learning.probe import train_probe
 from gplasc.losses.replay import cross_entropy
 from gplasc.memory import reservoir
 from gplasc.memory.balanced import balanced_update
+from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.models import LinearClassifier
 from gplasc.settings.types import Settings
+from gplasc.streams import Samples
 
 WARMUP_TARGET = (
     "train.warmup_target: at paper scale the first task's warm-up ends at the learning rate that the schedule of the "
@@ -237,10 +239,27 @@ class _SeenClasses(nn.Module):
         return scores[:, : self.count]
 
 
-def remember_balanced(ctx: Context) -> None:
-    """Shrink the old classes in the memory to Co2L's quotas and fill it with the task just learned, at random."""
-    generator = ctx.random["memory"]
-    old, new = balanced_update(
-        ctx.memory, ctx.task.train.y, num_old_tasks=ctx.task.index, generator=generator
-    )
-    ctx.remember(old, new)
+def remember_balanced(ctx: Context, *, probability: Tensor | None = None) -> None:
+    """Shrink the old classes in the memory to Co2L's quotas and fill it with the task just learned, at random.
+
+    ``probability`` is that of each sample of the pool to be drawn inside its class, which the memory then keeps;
+    by default all are equal.
+    """
+    past, task = ctx.task.index, ctx.task.train
+    weights = None if probability is None else probability.split([len(task), len(ctx.memory)])
+    old, new = balanced_update(ctx.memory, task.y, past, ctx.random["memory"], weights)
+    columns = {"probability": torch.cat([weights[1][old], weights[0][new]])} if weights else {}
+    ctx.remember(old, new, **columns)
+
+
+def remember_tasks(ctx: Context, columns: Callable[[Samples], dict[str, Tensor]] = lambda new: {}) -> None:
+    """Shrink each earlier task to an equal share of the memory and draw that of the new one at random.
+
+    ``columns`` returns what the memory keeps with each new sample.
+    """
+    shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
+    drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
+    if len(drawn):  # otherwise there are fewer rows than tasks: the earlier ones keep theirs
+        new = ctx.task.train.take(drawn)
+        rows = {"x": new.x, "y": new.y, **columns(new)}
+        ctx.memory.exchange(surplus(ctx.task_of(ctx.memory.labels), shares), rows)

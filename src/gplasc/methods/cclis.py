@@ -10,9 +10,13 @@ from torch import Tensor, nn
 
 from gplasc.learning import Batch, Context, ModuleRate, Part, PoolKind
 from gplasc.losses import kernels
-from gplasc.memory.balanced import balanced_update
 from gplasc.memory.importance import class_probabilities, importance_scores
-from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
+from gplasc.methods.base import (
+    WARMUP_TARGET,
+    ContrastiveMethod,
+    ContrastiveSettings,
+    remember_balanced,
+)
 from gplasc.models import Network, ProjectionHead, Prototypes
 
 
@@ -77,38 +81,28 @@ class CCLIS(ContrastiveMethod[_Settings]):
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the prototype contrast and, from the second task on, the prototype-relation distillation."""
-        part = parts["batch"]
-        z = part.out.projection
-        module = _prototypes(ctx.modules)
-        module.normalize_()
-        prototypes = module.weight
-        terms = {
-            "contrast": kernels.prototype_contrast(
-                z,
-                part.y,
-                prototypes[: len(ctx.seen)],
-                self.settings.temperature,
-                importance=part.columns["importance"],
-                weighted=self._weighted(part, ctx),
-            )
-        }
-        if ctx.previous is not None:
-            past = ctx.task.classes.start
-            terms["prd"] = self.settings.distill_weight * kernels.prototype_relation(
-                z,
-                part.previous.projection,
-                (prototypes[:past], _prototypes(ctx.previous).weight[:past]),
-                self.settings.student_temperature,
-                self.settings.teacher_temperature,
-            )
-        return terms
-
-    def _weighted(self, part: Part, ctx: Context) -> Tensor:
-        """Mark the pairs of prototype and sample that are reweighted: two different classes, both past."""
+        part, settings, past = parts["batch"], self.settings, ctx.task.classes.start
+        z, importance = part.out.projection, part.columns["importance"]
+        _prototypes(ctx.modules).normalize_()
+        prototypes = _prototypes(ctx.modules).weight
         classes = torch.arange(len(ctx.seen), device=part.y.device).unsqueeze(1)
-        negative = classes != part.y
-        past = ctx.task.classes.start
-        return negative & (classes < past) & (part.y < past)
+        # The pairs of prototype and sample that are reweighted: two different classes, both past.
+        weighted = (classes != part.y) & (classes < past) & (part.y < past)
+        contrast = kernels.prototype_contrast(
+            z, part.y, prototypes[: len(classes)], settings.temperature, importance, weighted
+        )
+        terms = {"contrast": contrast}
+        if ctx.previous is not None:
+            before, old = part.previous.projection, _prototypes(ctx.previous).weight[:past]
+            relation = kernels.prototype_relation(
+                z,
+                before,
+                (prototypes[:past], old),
+                settings.student_temperature,
+                settings.teacher_temperature,
+            )
+            terms["prd"] = settings.distill_weight * relation
+        return terms
 
     def end_task(self, ctx: Context) -> None:
         """Score all samples at hand and draw the memory by score, inside Co2L's quotas."""
@@ -120,16 +114,7 @@ class CCLIS(ContrastiveMethod[_Settings]):
                 similarity = torch.cat([(out.projection.float() @ prototypes.T).cpu() for out in outs])
                 scores += importance_scores(similarity, ctx.pool.y, self.settings.temperature)
         probability = class_probabilities(scores, ctx.pool.y)
-        current, remembered = probability.split([ctx.pool.num_current, ctx.pool.num_memory])
-        generator = ctx.random["memory"]
-        old, new = balanced_update(
-            ctx.memory,
-            ctx.task.train.y,
-            num_old_tasks=ctx.task.index,
-            generator=generator,
-            weights=(remembered, current),
-        )
-        ctx.remember(old, new, probability=torch.cat([remembered[old], current[new]]))
+        remember_balanced(ctx, probability=probability)
 
 
 def _prototypes(modules: nn.ModuleDict) -> Prototypes:

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from gplasc.learning import Batch, Context, Part
 from gplasc.losses.replay import function_distance
-from gplasc.memory.per_task import equal_shares, surplus
-from gplasc.methods.base import ReplayMethod, ReplaySettings
+from gplasc.methods.base import ReplayMethod, ReplaySettings, remember_tasks
 
 
 class _Settings(ReplaySettings):
@@ -32,11 +31,9 @@ class FDR(ReplayMethod[_Settings]):
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch and the distance to the remembered probabilities."""
         terms = super().loss(parts, ctx)
-        if "memory" in parts:
-            memory = parts["memory"]
-            terms["fdr"] = self.settings.alpha * function_distance(
-                memory.out.logits, memory.columns["logits"]
-            )
+        if memory := parts.get("memory"):
+            distance = function_distance(memory.out.logits, memory.columns["logits"])
+            terms["fdr"] = self.settings.alpha * distance
         return terms
 
     def after_step(self, batch: Batch, parts: dict[str, Part], ctx: Context) -> None:
@@ -44,11 +41,6 @@ class FDR(ReplayMethod[_Settings]):
 
     def end_task(self, ctx: Context) -> None:
         """Shrink the earlier tasks to their share and draw that of the new one at random."""
-        shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
-        drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
-        if not len(drawn):  # fewer rows than tasks: the earlier ones keep theirs
-            return
-        new = ctx.task.train.take(drawn)
-        logits = torch.cat([out.logits.float().cpu() for out in ctx.embed(new)])
-        dropped = surplus(ctx.task_of(ctx.memory["y"]), shares) if len(ctx.memory) else drawn[:0]
-        ctx.memory.exchange(dropped, {"x": new.x, "y": new.y, "logits": logits})
+        remember_tasks(
+            ctx, lambda new: {"logits": torch.cat([out.logits.float().cpu() for out in ctx.embed(new)])}
+        )

@@ -1,8 +1,6 @@
 """GCR: DER++ on a weighted coreset chosen by gradient matching (Tiwari et al., CVPR 2022)."""
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import add
 from typing import Any, ClassVar
 
 import torch
@@ -68,19 +66,16 @@ class GCR(ReplayMethod[_Settings]):
 
     def draw(self, ctx: Context) -> Batch | None:
         """Draw from the coreset and, in proportion to the place they will have, from the candidates."""
-        place = -(-ctx.memory.capacity // (ctx.task.index + 1))
+        generator, place = ctx.random["replay"], -(-ctx.memory.capacity // (ctx.task.index + 1))
         current = min(len(self._candidates), place)
+        if not current:
+            return super().draw(ctx)
         total = current + len(ctx.memory)
-        if total == 0:
-            return None
         count = min(self.settings.memory_batch, total)
         share = count * current // total
-        generator = ctx.random["replay"]
-        rows = torch.randperm(len(self._candidates), generator=generator)[:share]
-        drawn = [Batch.of(self._candidates.rows(rows))] if current else []
-        if len(ctx.memory):
-            drawn.append(ctx.draw(count - share, generator))
-        return reduce(add, drawn)
+        index = torch.randperm(len(self._candidates), generator=generator)[:share]
+        batch = Batch.of(self._candidates.rows(index))
+        return batch + ctx.draw(count - share, generator) if len(ctx.memory) else batch
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the cross-entropy of the batch, and weighted distance and cross-entropy of the memory."""
@@ -104,25 +99,19 @@ class GCR(ReplayMethod[_Settings]):
 
     def end_task(self, ctx: Context) -> None:
         """Shrink each earlier task's coreset to its share and choose that of the new one."""
-        shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1).tolist()
-        none = torch.zeros(0, dtype=torch.long)
-        dropped = torch.cat([none, *(self._shrink(ctx, task, n) for task, n in enumerate(shares[:-1]))])
-        new = self._all_candidates(ctx, shares[-1])
-        index, weights = self._select(ctx, new, shares[-1])
-        rows = {name: value[index] for name, value in new.items()} | {"weight": weights}
-        ctx.memory.exchange(dropped, rows)
+        memory = ctx.memory
+        *shares, share = equal_shares(memory.capacity, ctx.task.index + 1).tolist()
+        tasks, dropped = ctx.task_of(memory.labels), torch.ones(len(memory), dtype=torch.bool)
+        for task in tasks.unique().tolist():
+            rows = (tasks == task).nonzero().flatten()
+            kept, weights = self._select(ctx, memory.rows(rows), shares[task])
+            memory["weight"][rows[kept]] = weights
+            dropped[rows[kept]] = False
+        new = self._all_candidates(ctx, share)
+        index, weights = self._select(ctx, new, share)
+        rows_added = {name: value[index] for name, value in new.items()} | {"weight": weights}
+        memory.exchange(dropped.nonzero().flatten(), rows_added)
         self._candidates = Buffer(self.settings.candidates)
-
-    def _shrink(self, ctx: Context, task: int, share: int) -> Tensor:
-        """Choose among the rows of an earlier task, write the new weights, and return the rows that go."""
-        if not len(ctx.memory):
-            return torch.zeros(0, dtype=torch.long)
-        rows = (ctx.task_of(ctx.memory["y"]) == task).nonzero().flatten()
-        kept, weights = self._select(ctx, ctx.memory.rows(rows), share)
-        ctx.memory["weight"][rows[kept]] = weights
-        gone = torch.ones(len(rows), dtype=torch.bool)
-        gone[kept] = False
-        return rows[gone]
 
     def _select(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
         """Choose a coreset by the gradients that the replay terms have at the present model; also its weights."""
@@ -134,14 +123,9 @@ class GCR(ReplayMethod[_Settings]):
         present = ~rows["logits"].isnan()
         distance = (logits - rows["logits"]).nan_to_num(nan=0.0) / present.sum(1, keepdim=True)
         errors += self.settings.alpha * 2 * distance
+        ridge, generator = self.settings.ridge, ctx.random["memory"]
         return select_coreset(
-            errors,
-            features,
-            rows["y"],
-            rows["weight"],
-            budget,
-            ridge=self.settings.ridge,
-            generator=ctx.random["memory"],
+            errors, features, rows["y"], rows["weight"], budget, ridge=ridge, generator=generator
         )
 
     def _all_candidates(self, ctx: Context, needed: int) -> Rows:

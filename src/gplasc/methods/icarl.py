@@ -60,14 +60,12 @@ class ICaRL(ClassifierMethod[_Settings]):
         memory, train = ctx.memory, ctx.task.train
         shares = equal_shares(memory.capacity, len(ctx.seen))
         features = nn.functional.normalize(ctx.features(train), dim=1)
-        chosen, ranks = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
+        herded = [torch.zeros(0, dtype=torch.long)]
         for label in ctx.task.classes:
             rows = (train.y == label).nonzero().flatten()
-            order = herding_order(features[ctx.to_device(rows)], int(shares[label])).cpu()
-            chosen.append(rows[order])
-            ranks.append(torch.arange(len(order)))
-        new = train.take(torch.cat(chosen))
-        dropped = surplus(memory["y"], shares, memory["rank"]) if len(memory) else chosen[0]
+            herded.append(rows[herding_order(features[ctx.to_device(rows)], int(shares[label])).cpu()])
+        new, ranks = train.take(torch.cat(herded)), [torch.arange(len(rows)) for rows in herded]
+        dropped = surplus(memory["y"], shares, memory["rank"]) if len(memory) else herded[0]
         memory.exchange(dropped, {"x": new.x, "y": new.y, "rank": torch.cat(ranks)})
         if len(memory):
             assert isinstance(ctx.predictor, _NearestMean)

@@ -2,11 +2,9 @@
 
 from gplasc.learning.callbacks.base import Callback
 from gplasc.learning.callbacks.checkpoint import Checkpoint
-from gplasc.learning.callbacks.finite import FiniteCheck, NotFinite
 from gplasc.learning.callbacks.progress import ProgressDisplay
 from gplasc.learning.callbacks.signals import StopSignals
-from gplasc.learning.callbacks.tensorboard import TensorBoard
-from gplasc.learning.callbacks.term_log import TermLog
+from gplasc.learning.callbacks.terms import FiniteCheck, NotFinite, TensorBoard, TermLog
 
 __all__ = [
     "Callback",
