@@ -133,14 +133,7 @@ def nonnegative_frame(
     columns, all with the same value. New rows take 1 of 2 * num_points equal parts of the free columns each, so that
     a frame can be extended; each extension leaves at least half of the free columns free, while there are enough.
 
-    Args:
-        num_points: The number of rows to return, those of `start` included.
-        dim: The number of dimensions.
-        start: Unit rows of shape (S, dim) with S <= num_points that come first and are returned unchanged.
-        generator: A CPU generator. Default: a new one with seed 0.
-
-    Returns:
-        Unit rows of shape (num_points, dim), float64.
+    Arguments and result are those of `orthonormal_frame`.
 
     Raises:
         ValueError: If fewer columns are free than rows are missing.

@@ -32,7 +32,7 @@ class Monitor:
         self.seen: dict[str, Tensor | float] = {}
         self._advice = advice
         self._inspected: set[int] = set()
-        self._uninspected: dict[int, tuple[Tensor, Regions, bool, bool]] = {}
+        self._waiting: dict[int, tuple[Tensor, Regions, bool, bool]] = {}
         self._faults: Tensor | None = None
         self._same: Tensor | None = None  # batches in a row whose rows all had the same direction
         self._calls = 0
@@ -46,9 +46,7 @@ class Monitor:
 
     def report(self) -> dict[str, float]:
         """Return the measurements as numbers and give the warnings that waited for it. Synchronizes the device."""
-        while self._uninspected:
-            task, waiting = self._uninspected.popitem()
-            self._inspect(task, *waiting)
+        self._inspect()
         if self._faults is not None and (message := self._read_faults()):
             self.warn_once("faults", message)
         return {name: float(value) for name, value in self.seen.items()}
@@ -57,11 +55,9 @@ class Monitor:
         """Warn, once a task, if a hinge or the position term cannot act on the rows; synchronizes the device."""
         if task in self._inspected or len(z) == 0:
             return
-        if torch.compiler.is_compiling():
-            # A compiled graph cannot read the value; the next report does.
-            self._uninspected[task] = (z.detach().amin(), regions, hinge, position)
-        else:
-            self._inspect(task, z.detach().amin(), regions, hinge, position)
+        self._waiting[task] = (z.detach().amin(), regions, hinge, position)
+        if not torch.compiler.is_compiling():  # a compiled graph cannot read the value; the next report does
+            self._inspect()
 
     def check(self, z: Tensor, labels: Tensor, student: Tensor | None, teacher: Tensor | None) -> None:
         """Raise an error for NaN and infinite features and warn about collapsed ones, without frequent syncs."""
@@ -128,29 +124,28 @@ class Monitor:
             )
         return None
 
-    def _inspect(self, task: int, lowest: Tensor, regions: Regions, hinge: bool, position: bool) -> None:
-        """Warn if the terms cannot act on features whose smallest entry is `lowest`; synchronizes the device."""
-        if task in self._inspected:
-            return
-        self._inspected.add(task)
-        if regions.alone or not float(lowest) >= 0:
-            return
-        count = regions.class_counts[task] or max(1, int(regions.classes_seen[task]))
-        k = regions.size(count).k
-        if hinge and count > 1 and k <= 0:
-            self.warn_once(
-                "range",
-                "The range term is identically zero: the features are never negative, so no cosine is below "
-                f"the threshold {k:.4f}; {self._advice}",
-            )
-        vertex = regions.vertices[task].double()
-        reachable = float(torch.linalg.vector_norm(vertex.clamp(min=0)))
-        if position and reachable < 0.999:
-            self.warn_once(
-                "position",
-                "The position term cannot reach its vertex: the features are never negative, so their center "
-                f"comes no closer to it than cosine {reachable:.2f}; {self._advice}",
-            )
+    def _inspect(self) -> None:
+        """Warn if the terms cannot act on the features that wait for it; synchronizes the device."""
+        while self._waiting:
+            task, (lowest, regions, hinge, position) = self._waiting.popitem()
+            self._inspected.add(task)
+            if regions.alone or not float(lowest) >= 0:
+                continue
+            count = regions.class_counts[task] or max(1, int(regions.classes_seen[task]))
+            k = regions.size(count).k
+            if hinge and count > 1 and k <= 0:
+                self.warn_once(
+                    "range",
+                    "The range term is identically zero: the features are never negative, so no cosine is below "
+                    f"the threshold {k:.4f}; {self._advice}",
+                )
+            reachable = float(torch.linalg.vector_norm(regions.vertices[task].double().clamp(min=0)))
+            if position and reachable < 0.999:
+                self.warn_once(
+                    "position",
+                    "The position term cannot reach its vertex: the features are never negative, so their center "
+                    f"comes no closer to it than cosine {reachable:.2f}; {self._advice}",
+                )
 
 
 def _caller_level() -> int:

@@ -15,6 +15,7 @@ from gplasc.learning.devices import Hardware
 from gplasc.learning.pool import Pool
 from gplasc.memory import Buffer
 from gplasc.models import Network, Outputs
+from gplasc.models.statistics import evaluating
 from gplasc.random import Generators
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Task
@@ -242,10 +243,7 @@ class Context:
     ) -> None:
         """Restore what `state_dict` returned; other keys of ``state`` are ignored.
 
-        Args:
-            state: The state.
-            grow: Gives all heads outputs for so many classes.
-            new_predictor: Returns an untrained predictor for the classes seen.
+        ``grow`` gives all heads outputs for so many classes.
         """
         self.classes_per_task = list(state["classes_per_task"])
         if state["previous"] is not None:
@@ -318,14 +316,9 @@ class Context:
     ) -> Outputs:
         """Return the outputs of the network in evaluation mode on some samples, all at once."""
         share = self._augment(rows, augmentation, 1, generator)
-        training = self.network.training
-        self.network.eval()
-        try:
-            with torch.no_grad(), self._hardware.autocast():
-                features = self._processes.gather(self._encode_frozen(share), len(rows))
-                return Outputs(features, self.network)
-        finally:
-            self.network.train(training)
+        with evaluating(self.network), torch.no_grad(), self._hardware.autocast():
+            features = self._processes.gather(self._encode_frozen(share), len(rows))
+            return Outputs(features, self.network)
 
     def _encode_frozen(self, x: Tensor) -> Tensor:
         """Return raw features, (N, D), of a network whose rows do not depend on each other."""

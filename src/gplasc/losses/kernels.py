@@ -298,15 +298,7 @@ class _Blocks(torch.autograd.Function):
     ) -> Tensor:
         ctx.block, ctx.rows, ctx.step = block, rows, step
         ctx.save_for_backward(*tensors)
-        result: Tensor | None = None
-        for start in range(0, rows, step):
-            stop = min(start + step, rows)
-            piece = block(start, stop, *tensors)
-            if result is None:
-                result = piece.new_empty(rows, *piece.shape[1:])
-            result[start:stop] = piece
-        assert result is not None
-        return result
+        return torch.cat([block(start, min(start + step, rows), *tensors) for start in range(0, rows, step)])
 
     @staticmethod
     @once_differentiable
@@ -322,9 +314,8 @@ class _Blocks(torch.autograd.Function):
             stop = min(start + ctx.step, ctx.rows)
             with torch.enable_grad(), full_precision(gradient):
                 piece = ctx.block(start, stop, *tensors)
-            for total, part in zip(
-                totals, torch.autograd.grad(piece, leaves, gradient[start:stop]), strict=True
-            ):
+            parts = torch.autograd.grad(piece, leaves, gradient[start:stop])
+            for total, part in zip(totals, parts, strict=True):
                 total += part
         remaining = iter(totals)
         return (None, None, None, *(next(remaining) if want else None for want in wanted))

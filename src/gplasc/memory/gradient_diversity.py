@@ -1,11 +1,10 @@
 """GSS: the memory keeps samples whose gradients have different directions (Aljundi et al., NeurIPS 2019)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+
+from gplasc.models.statistics import evaluating
 
 
 def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -33,7 +32,7 @@ def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
     handles = [layer.register_forward_hook(watch) for layer in layers]
     try:
-        with _evaluating(network), torch.enable_grad():
+        with evaluating(network), torch.enable_grad():
             x = x.detach().requires_grad_()
             loss = nn.functional.cross_entropy(network(x).logits.float(), y, reduction="sum")
             torch.autograd.grad(loss, x)  # by the images only: the sums over samples are not needed
@@ -73,7 +72,7 @@ def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         logits = functional_call(model, (weights, fixed), (x.unsqueeze(0),))
         return nn.functional.cross_entropy(logits.float(), y.unsqueeze(0))
 
-    with _evaluating(network):
+    with evaluating(network):
         gradients = vmap(grad(loss), in_dims=(None, 0, 0))(weights, x, y)
     return torch.cat([value.flatten(1) for value in gradients.values()], dim=1)
 
@@ -157,13 +156,3 @@ def _layer_gradients(layer: nn.Module, x: Tensor, error: Tensor) -> list[Tensor]
         if layer.bias is not None:
             gradients.append(error)
     return gradients
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(training)

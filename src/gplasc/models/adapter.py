@@ -29,11 +29,6 @@ class FeatureAdapter(FixedFeatures):
     """A residual layer on frozen features: x + W2 relu(norm(W1 x)), (N, feature_dim) to (N, feature_dim).
 
     W2 is 0 at first, so that training starts from the features as they are.
-
-    Args:
-        feature_dim: The number of features.
-        hidden: The width of the layer between.
-        generator: The generator of the weights. Default: PyTorch's global one.
     """
 
     def __init__(

@@ -40,17 +40,7 @@ class Encoder(nn.Module, ABC):
         return super().train(mode and not self.frozen)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the pooled features of images.
-
-        Args:
-            x: Images of shape (N, in_channels, H, W).
-
-        Returns:
-            Features of shape (N, feature_dim).
-
-        Raises:
-            ValueError: If the images have another shape.
-        """
+        """Return the pooled features, (N, feature_dim), of images (N, in_channels, H, W)."""
         if x.ndim != 4 or x.shape[1] != self.in_channels:
             raise ValueError(
                 f"the encoder was given a tensor of shape {tuple(x.shape)}; it takes images "
@@ -65,11 +55,4 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def maps(self, x: Tensor) -> Tensor:
-        """Return the feature maps before pooling.
-
-        Args:
-            x: Images of shape (N, in_channels, H, W).
-
-        Returns:
-            Feature maps of shape (N, feature_dim, h, w).
-        """
+        """Return the feature maps before pooling, (N, feature_dim, h, w)."""

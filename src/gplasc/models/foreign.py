@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gplasc.errors import UserError
 from gplasc.models.encoder import Encoder
+from gplasc.models.statistics import evaluating
 from gplasc.settings.components import find_object
 
 EncoderBuilder = Callable[[], nn.Module]
@@ -84,17 +85,12 @@ class ForeignEncoder(Encoder):
         return pooled
 
     def check_size(self, size: int) -> None:
-        """Check that images of a size can be encoded; those that are resized always can.
-
-        Args:
-            size: Width and height.
+        """Check that images of a width and height can be encoded; those that are resized always can.
 
         Raises:
             UserError: If the module cannot be applied to them, or returns another number of features.
         """
-        if self.image_size is not None:
-            return
-        count = self._count_features(size)
+        count = self.feature_dim if self.image_size else self._count_features(size)
         if count != self.feature_dim:
             raise UserError(
                 f"the encoder {self._title} returned {count} features for images of {size} x {size} and "
@@ -102,18 +98,14 @@ class ForeignEncoder(Encoder):
             )
 
     def _count_features(self, size: int) -> int:
-        training = self.module.training
-        self.module.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), evaluating(self.module):
                 out = self.maps(torch.zeros(2, self.in_channels, size, size, device=self.mean.device))
         except (Exception, SystemExit) as error:  # a user's module may raise anything
             raise UserError(
                 f"the encoder {self._title} cannot be applied to images of {self.in_channels} x {size} x {size} "
                 f"({_reason(error)}); wrap it in gplasc.ForeignEncoder with its own image_size"
             ) from error
-        finally:
-            self.module.train(training)
         if not isinstance(out, Tensor) or out.ndim not in (2, 4) or len(out) != 2:
             returned = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise UserError(
@@ -124,12 +116,9 @@ class ForeignEncoder(Encoder):
 
 
 def as_encoder(value: str | nn.Module | EncoderBuilder) -> Encoder:
-    """Return an encoder for a module, for a function that builds one, or for the name of either.
+    """Return an encoder for a module, for a function that builds one, or for the name of either (``FILE.py:function``).
 
     A function is called with torch's global generator at a fixed seed, so that weights it draws are reproducible.
-
-    Args:
-        value: The module, the function, ``FILE.py:function`` or ``package.module:function``.
 
     Raises:
         UserError: If it is none of these, or cannot be used as an encoder.

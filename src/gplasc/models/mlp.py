@@ -13,14 +13,9 @@ _SIZE = 28
 
 
 class MLP(Encoder):
-    """Two hidden linear layers with ReLU on the pixels of 28x28 images, scaled to 0..1.
+    """Two hidden linear layers of `width` units with ReLU on the pixels of 28x28 images, scaled to 0..1.
 
-    Args:
-        width: The number of units of each hidden layer, and of features.
-        in_channels: The number of channels of the images.
-        features: "relu" (non-negative) or "signed" (no ReLU after the last layer).
-        generator: The generator of the weights. Default: PyTorch's global one.
-        initialization: "xavier", as published, or another, see `Initialization`.
+    With "signed" features there is no ReLU after the last layer. The published initialization is "xavier".
     """
 
     image_size = _SIZE
