@@ -123,10 +123,17 @@ def test_cclis_reweights_pairs_of_past_classes_only(tiny, learner_in_task, forwa
     learner = learner_in_task(tiny("cclis"), 2)
     part, terms = forward(learner)
     assert set(terms) == {"contrast", "prd"}
-    mask = learner.method._weighted(part, learner.ctx)
-    for c in range(6):
-        for j, label in enumerate(part.y.tolist()):
-            assert mask[c, j].item() == (c != label and c < 4 and label < 4)
+    prototypes = learner.ctx.modules["prototypes"].weight.detach()
+    scores = prototypes @ part.out.projection.detach().T / learner.method.settings.temperature
+    labels, expected = part.y.tolist(), []
+    for i, c in enumerate(labels):
+        weights = [part.columns["importance"][j].item() for j in range(len(labels))]
+        past = [c != label and c < 4 and label < 4 for label in labels]
+        terms_of = [
+            math.exp(s) / (w if p else 1) for s, w, p in zip(scores[c].tolist(), weights, past, strict=True)
+        ]
+        expected.append(math.log(sum(terms_of)) - scores[c, i].item())
+    assert terms["contrast"].item() == pytest.approx(sum(expected) / len(expected), rel=1e-5)
 
 
 def test_cclis_importance_is_probability_times_count(tiny, learner_in_task):
