@@ -197,9 +197,9 @@ def test_time_and_its_overhead(small, tmp_path):
 # ---- tables from known numbers -------------------------------------------------------------------------------------
 
 
-def study_at(scale, numbers):
-    """Return the component ablation with given accuracies by row and seed."""
-    study = Study(load_experiment("ablation-components").cells(scale, (0, 1, 2)))
+def study_at(scale, numbers, experiment="ablation-components"):
+    """Return an experiment with given accuracies by row and seed."""
+    study = Study(load_experiment(experiment).cells(scale, (0, 1, 2)))
     measured = [cell for cell in study.cells if cell.row in numbers]
     study.numbers = {cell.run_id: {CIL: numbers[cell.row][cell.seed]} for cell in measured}
     return study
@@ -247,6 +247,17 @@ def test_every_cell_is_complete(scale, gap, reproduction, tmp_path):
     facts = rows_of(tmp_path / "table.csv")
     missing = next(row for row in facts if row["row"] == "r2scl only")
     assert (missing["mean"], missing["missing"], missing["paper_mean"]) == ("", "3", "67.31")
+
+
+def test_a_gap_to_a_published_mean_with_its_spread_is_given_in_standard_errors():
+    """ER: 80.43 ± 1.89 over ten seeds, and 2.0 over three here."""
+    study = study_at("paper", {"er": [76.0, 78.0, 80.0]}, "seq-mnist")
+    caption = load_experiment("seq-mnist").model_copy(update={"statement": scale_statement(study.cells)})
+    groups = study.groups()
+    group = next(one for one in groups if one.labels["row"] == "er")
+    error = (2.0**2 / 3 + 1.89**2 / 10) ** 0.5
+    wanted = f"gap -2.43, {2.43 / error:.1f} standard errors"
+    assert _Number(caption, groups, group, CIL).lines({})[1:] == ["paper 80.43 ± 1.89", wanted]
 
 
 def test_a_study_in_tables_of_its_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -124,8 +125,17 @@ class _Number:
             lines.append(f"paper {self.published_overhead:+.1f} % time")
         if self.gap is not None:
             scale = "" if self.is_reproduction else f" ({self.scale} - paper scale)"
-            lines.append(f"gap {self.gap:+.{digits}f}{scale}")
+            errors = self._standard_error() if self.is_reproduction else None
+            times = f", {abs(self.gap) / errors:.1f} standard errors" if errors else ""
+            lines.append(f"gap {self.gap:+.{digits}f}{scale}{times}")
         return lines or ["-"]
+
+    def _standard_error(self) -> float | None:
+        """Return the standard error of the gap between two means, if both have a standard deviation over seeds."""
+        published, ours = self.published, self.spread
+        if not published or published.std is None or not published.trials or ours.count < 2:
+            return None
+        return math.sqrt(ours.std**2 / ours.count + published.std**2 / published.trials)
 
     def facts(self) -> dict[str, Any]:
         """Return all that is known of the number."""
