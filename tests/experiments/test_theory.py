@@ -38,8 +38,6 @@ def test_paper_values_of_three_classes() -> None:
 def test_inactive_threshold_is_the_plain_simplex() -> None:
     assert Shape.in_theory(4, None) == Shape.in_theory(4, -0.9) == Shape.in_theory(4, -1 / 3)
     assert Shape.in_theory(4, None) == Shape(1.0, 0.0, -1 / 3, -1 / 3)
-    with pytest.raises(ValueError, match="num_classes"):
-        Shape.in_theory(1, 0.0)
 
 
 def test_deviation_is_relative_but_absolute_at_zero() -> None:
@@ -89,7 +87,6 @@ def test_descent_stays_on_the_sphere_and_records_in_order() -> None:
     start = random_points(6, 3, torch.Generator().manual_seed(0))
     target = random_points(6, 3, torch.Generator().manual_seed(1))
     shares: list[float] = []
-    ticks: list[float] = []
 
     def objective(points: Tensor, done: float) -> Tensor:
         shares.append(done)
@@ -101,16 +98,12 @@ def test_descent_stays_on_the_sphere_and_records_in_order() -> None:
         steps=200,
         learning_rate=0.1,
         record={0, 10, 200},
-        after_step=ticks.append,
     )
     assert len(path) == 3
     assert torch.equal(path[0], start)
     assert torch.allclose(path[2], target, atol=1e-3)
     assert all(torch.allclose(points.norm(dim=1), torch.ones(6, dtype=points.dtype)) for points in path)
     assert shares[:2] == [0.0, 0.005]
-    assert len(ticks) == 200
-    with pytest.raises(ValueError, match="steps"):
-        descend(objective, start, steps=0, learning_rate=0.1)
 
 
 @pytest.mark.parametrize("count", [3, 4])

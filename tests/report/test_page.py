@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gplasc._io.table import Table
@@ -17,7 +18,7 @@ from gplasc.report.findings import find_findings, headline
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.page import _write_blocks, build_report, write_report
 from gplasc.report.panels import make_panels
-from gplasc.report.section import Section, Subsection
+from gplasc.report.section import Section
 from gplasc.report.sections import build_sections
 from gplasc.results.record import Record, write_record
 
@@ -220,18 +221,18 @@ def test_a_setting_varied_alone_is_drawn(make_record) -> None:
     ]
     (section,) = [s for s in sections_of(records) if s.title == "Effect of settings"]
     chart = section.all_blocks()[0]
-    assert chart.series[0].x == rates
+    assert tuple(chart.series[0].values) == rates
     assert chart.log_x
     expected = [sum(record.metric() for record in records[i : i + 2]) / 2 for i in (0, 2, 4)]
-    assert chart.series[0].y == pytest.approx(expected)
+    assert [spread.mean for spread in chart.series[0].values.values()] == pytest.approx(expected)
 
 
 def test_given_sections_come_first(make_record, tmp_path: Path) -> None:
     given = Section(
         "Overlap",
-        (HeatMap("overlap <i>", ("a",), ("b",), ((0.5,),), top=1.0),),
+        (HeatMap("overlap <i>", ("a",), ("b",), np.array([[0.5]])),),
         text="First.\n\nSecond <b>.",
-        parts=(Subsection("more", (Table("t", ("a",), (("1",),)),)),),
+        parts=(Section("more", (Table("t", ("a",), (("1",),)),)),),
     )
     text, outline = read([make_record()], tmp_path, first=[given, given])
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
@@ -457,5 +458,5 @@ def test_matrices_show_what_was_lost_since_a_task_was_learned(make_data) -> None
     (section,) = [s for s in sections_of([Record.parse(data)]) if s.title == "Accuracy matrices"]
     heat = section.all_blocks()[0]
     assert isinstance(heat, HeatMap)
-    assert heat.shades == ((0.0, None), (-30.0, 0.0))
+    assert np.array_equal(heat.shades, [[0.0, math.nan], [-30.0, 0.0]], equal_nan=True)
     assert heat.cells()[1][0] == ("60.0", -1.0)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gplasc._io.display import Display
 from gplasc.losses import kernels
 
 
@@ -30,8 +29,6 @@ class Shape(NamedTuple):
         >>> round(shape.radius, 4), round(shape.center_norm, 4)
         (0.4472, 0.8944)
         """
-        if num_classes < 2:
-            raise ValueError(f"num_classes is {num_classes}; the theorem needs at least two classes")
         floor = -1 / (num_classes - 1)
         if k is None or k <= floor:
             return cls(1.0, 0.0, floor, floor)
@@ -50,11 +47,6 @@ class Shape(NamedTuple):
         """Largest relative difference of radius and center norm; absolute where theory says 0."""
         pairs = ((self.radius, theory.radius), (self.center_norm, theory.center_norm))
         return max(abs(measured - expected) / (expected or 1.0) for measured, expected in pairs)
-
-
-def show_share(shown: Display, title: str) -> Callable[[float], None]:
-    """Return what shows the share of steps done; for `after_step` of `descend`."""
-    return lambda share: shown.phase(f"{title}: {share:.0%}")
 
 
 def random_points(count: int, dim: int, generator: torch.Generator) -> Tensor:
@@ -96,29 +88,25 @@ def descend(
     steps: int,
     learning_rate: float,
     record: Collection[int] = (),
-    after_step: Callable[[float], None] = lambda share: None,
 ) -> list[Tensor]:
     """Minimize `objective` over unit rows from `start` (..., D); returns recorded points and the final ones.
 
     `objective` takes the points and the share of steps done. Adam moves the rows; each step ends on the
     sphere. The learning rate falls along a cosine to nearly nothing, because the kink of a hinge keeps any
     constant step size from settling. `record` holds the numbers of finished steps (0 is the start) whose
-    points are kept, in order; the final points are always last. `after_step` takes the share of steps done.
+    points are kept, in order; the final points are always last.
     """
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; at least one step is needed")
     points = start.clone().requires_grad_()
     optimizer = torch.optim.Adam([points], lr=learning_rate, betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=1e-4 * learning_rate)
-    kept = [start.clone()] if 0 in record else []
-    for step in range(1, steps + 1):
+    kept = []
+    for step in range(steps):
+        if step in record:
+            kept.append(points.detach().clone())
         optimizer.zero_grad()
-        objective(normalize(points, dim=-1), (step - 1) / steps).backward()
+        objective(normalize(points, dim=-1), step / steps).backward()
         optimizer.step()
         schedule.step()
         with torch.no_grad():
             points.copy_(normalize(points, dim=-1))
-        if step in record and step < steps:
-            kept.append(points.detach().clone())
-        after_step(step / steps)
     return [*kept, points.detach()]

@@ -10,7 +10,7 @@ a k below -1/(|Y| - 1) changes nothing, and for a larger k the Gram matrix (1 - 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gplasc._io.display import display
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.losses import supcon
-from gplasc.paper.descent import Shape, descend, r2scl, random_points, show_share
+from gplasc.paper.descent import Shape, descend, r2scl, random_points
 from gplasc.report import style
 
 _CLASS_COUNTS = (2, 3, 5, 8)
@@ -52,17 +52,9 @@ def run_theory(
     starts: int = 6,
     class_counts: Sequence[int] = _CLASS_COUNTS,
 ) -> list[dict[str, Any]]:
-    """Check the theorem on all cases and print a table of measured against expected.
+    """Check the theorem on all cases, print a table of measured against expected, and return the rows of theory.csv.
 
-    Args:
-        out: Folder for theory.csv, theory.png and theory.svg.
-        seed: Seed of the starting points.
-        steps: Steps of each descent.
-        starts: Descents of each case, of which the best counts.
-        class_counts: Numbers of classes.
-
-    Returns:
-        The rows of theory.csv: one for each case.
+    Of each case the best of `starts` descents counts.
     """
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
@@ -70,8 +62,8 @@ def run_theory(
     with closing(display()) as shown:
         for count in class_counts:
             cases = _cases(count)
-            say = show_share(shown, f"{count} classes, {starts * len(cases)} descents")
-            rows += _examine(count, cases, steps=steps, starts=starts, generator=generator, after_step=say)
+            shown.phase(f"{count} classes, {starts * len(cases)} descents")
+            rows += _examine(count, cases, steps=steps, starts=starts, generator=generator)
     table = Table("", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
     files = [write_atomic(out / "theory.csv", table.to_csv()), *_figure(rows, out)]
     _print(rows)
@@ -104,13 +96,7 @@ def _boundary(count: int, case: _Case) -> str:
 
 
 def _examine(
-    count: int,
-    cases: Sequence[_Case],
-    *,
-    steps: int,
-    starts: int,
-    generator: torch.Generator,
-    after_step: Callable[[float], None] = lambda share: None,
+    count: int, cases: Sequence[_Case], *, steps: int, starts: int, generator: torch.Generator
 ) -> list[dict[str, Any]]:
     """Minimize each case from `starts` random starts and compare the best end with the theorem.
 
@@ -130,14 +116,12 @@ def _examine(
 
     def objective(points: Tensor, done: float) -> Tensor:
         # A full hinge on scattered points would freeze them in place before classes have formed.
-        weights = full * min(1.0, done / _RAMP)
-
         def of_one(z: Tensor, k: Tensor, weight: Tensor) -> Tensor:
             return r2scl(z, labels, temperature=_TEMPERATURE, k=k, range_weight=weight)
 
-        return torch.func.vmap(of_one)(points, thresholds, weights).sum()
+        return torch.func.vmap(of_one)(points, thresholds, full * min(1.0, done / _RAMP)).sum()
 
-    ends = descend(objective, begin, steps=steps, learning_rate=_LEARNING_RATE, after_step=after_step)[-1]
+    ends = descend(objective, begin, steps=steps, learning_rate=_LEARNING_RATE)[-1]
     rows = []
     for case, candidates in zip(cases, ends.reshape(len(cases), starts, *begin.shape[1:]), strict=True):
         compared = [_compare(count, case, z[:, : case[0]], labels) for z in candidates]
@@ -192,40 +176,31 @@ def _compare(count: int, case: _Case, z: Tensor, labels: Tensor) -> dict[str, An
 def _print(rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows as a table with a sentence about the boundary cases."""
     boundaries = {"below the simplex": "k inactive", "one dimension short": "d short"}
-    lines: list[list[str | Marked]] = []
+    lines = []
     for row in rows:
         verdict = "yes" if row["attained"] else "no"
         lines.append(
             [
-                str(row["classes"]),
-                str(row["dimension"]),
+                *(str(row[name]) for name in ("classes", "dimension")),
                 f"{row['k']:.2f}",
                 f"{row['excess']:.0e}",
                 f"{row['measured_smallest_cosine']:.2f}..{row['measured_largest_cosine']:.2f}",
-                f"{row['measured_radius']:.3f}/{row['theory_radius']:.3f}",
-                f"{row['measured_center_norm']:.3f}/{row['theory_center_norm']:.3f}",
+                *(f"{row[f'measured_{n}']:.3f}/{row[f'theory_{n}']:.3f}" for n in ("radius", "center_norm")),
                 verdict if row["agrees"] else Marked(f"{verdict} (!)", "worse"),
                 boundaries.get(row["boundary"], row["boundary"]),
             ]
         )
-    short = [row["excess"] for row in rows if not row["attainable"]]
     notes = [
         f"{sum(row['agrees'] for row in rows)} of {len(rows)} cases agree with the theorem, its dimension condition "
         "corrected: d >= |Y|, or d >= |Y| - 1 up to the simplex value of k."
     ]
-    if short:
-        notes.append(
-            "One dimension short (d short), the best minimum stays "
-            f"{min(short):.4f} to {max(short):.4f} above the bound."
-        )
+    if short := [row["excess"] for row in rows if not row["attainable"]]:
+        above = f"{min(short):.4f} to {max(short):.4f} above the bound."
+        notes.append(f"One dimension short (d short), the best minimum stays {above}")
     heads = ("d", "k", "above\nbound", "class\ncosines", "radius", "center", "bound\nreached")
-    Table(
-        "Minimized loss and final features, measured / theorem",
-        [Column("|Y|"), *heads, Column("boundary\ncase", "left")],
-        lines,
-        notes,
-        breaks=[i for i in range(1, len(rows)) if rows[i]["classes"] != rows[i - 1]["classes"]],
-    ).print()
+    columns: list[str | Column] = [Column("|Y|"), *heads, Column("boundary\ncase", "left")]
+    breaks = [i for i in range(1, len(rows)) if rows[i]["classes"] != rows[i - 1]["classes"]]
+    Table("Minimized loss and final features, measured / theorem", columns, lines, notes, breaks).print()
 
 
 def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
@@ -233,35 +208,46 @@ def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    counts = sorted({row["classes"] for row in rows})
+    titles = {
+        "radius": "radius of the class simplex",
+        "center_norm": "norm of its center",
+        "excess": "loss above the bound",
+    }
     curve = [-1 + 2 * index / 400 for index in range(401)]
+    counts = sorted({row["classes"] for row in rows})
+    looks: list[dict[str, Any]] = [
+        {"color": style.color(i), "marker": style.marker(i), "markersize": 4.2} for i in range(len(counts))
+    ]
+    full = {"markeredgecolor": "white", "markeredgewidth": 0.4, "zorder": 4}
+    hollow = {"markerfacecolor": "white", "markeredgewidth": 0.9, "zorder": 3}
     with style.paper_style():
         figure = Figure(figsize=(7.4, 2.75), layout="constrained")
         panels = figure.subplots(1, 3)
-        looks: list[dict[str, Any]] = []
-        for index, count in enumerate(counts):
-            shade = style.color(index)
-            look: dict[str, Any] = {"color": shade, "marker": style.marker(index), "markersize": 4.2}
-            looks.append({**look, "linewidth": 1, "label": f"{count} classes"})
-            shapes = [Shape.in_theory(count, k) for k in curve]
-            panels[0].plot(curve, [shape.radius for shape in shapes], color=shade, linewidth=1)
-            panels[1].plot(curve, [shape.center_norm for shape in shapes], color=shade, linewidth=1)
-            full = {"markeredgecolor": "white", "markeredgewidth": 0.4, "zorder": 4}
-            hollow = {"markerfacecolor": "white", "markeredgewidth": 0.9, "zorder": 3}
-            for row in (row for row in rows if row["classes"] == count):
-                # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
-                excess = max(abs(row["excess"]), 1e-7)
-                heights = (row["measured_radius"], row["measured_center_norm"], excess)
-                for axes, height in zip(panels, heights, strict=True):
-                    axes.plot([row["k"]], [height], **look, **(full if row["attainable"] else hollow))
-        panels[2].axhline(_LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
-        panels[2].text(-0.98, 1.25 * _LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
-        panels[2].set(yscale="log", ylim=(5e-8, 2))
-        titles = ("radius of the class simplex", "norm of its center", "loss above the bound")
-        for axes, title in zip(panels, titles, strict=True):
+        for axes, (name, title) in zip(panels, titles.items(), strict=True):
             axes.set(title=title, xlabel="threshold k", xlim=(-1.04, 1.04))
-        short = {"color": style.INK, "marker": "o", "linestyle": "none", "markerfacecolor": "white"}
-        looks.append({**short, "markersize": 4.2, "label": "one dimension short"})
-        handles = [Line2D([], [], **look) for look in looks]
+            for look, count in zip(looks, counts, strict=True):
+                if name != "excess":
+                    heights = [getattr(Shape.in_theory(count, k), name) for k in curve]
+                    axes.plot(curve, heights, color=look["color"], linewidth=1)
+                for row in (row for row in rows if row["classes"] == count):
+                    # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
+                    height = max(abs(row[name]), 1e-7) if name == "excess" else row[f"measured_{name}"]
+                    axes.plot([row["k"]], [height], **look, **(full if row["attainable"] else hollow))
+        axes.axhline(_LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.text(-0.98, 1.25 * _LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
+        axes.set(yscale="log", ylim=(5e-8, 2))
+        short: dict[str, Any] = {
+            "color": style.INK,
+            "marker": "o",
+            "linestyle": "none",
+            "markerfacecolor": "white",
+        }
+        handles = [
+            *(
+                Line2D([], [], **look, linewidth=1, label=f"{n} classes")
+                for look, n in zip(looks, counts, strict=True)
+            ),
+            Line2D([], [], **short, markersize=4.2, label="one dimension short"),
+        ]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return style.save_figure(figure, out / "theory")

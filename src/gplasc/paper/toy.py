@@ -11,11 +11,10 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ from gplasc import geometry
 from gplasc._io.display import display
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Marked, Table
-from gplasc.paper.descent import Shape, descend, r2scl, random_points, show_share
+from gplasc.paper.descent import Shape, descend, r2scl, random_points
 from gplasc.report import style
 from gplasc.report.render import render
 from gplasc.report.section import Section
@@ -56,13 +55,8 @@ _INTRODUCTION = (
 _Array = NDArray[np.float64]
 
 
-class _Task(NamedTuple):
-    """One trained task: labels (N,), the points (S, N, 3) from start to end, its threshold and center."""
-
-    labels: Tensor
-    history: Tensor
-    k: float | None
-    center: Tensor | None
+_Region = tuple[float | None, _Array | None]
+"""The threshold of a task and the direction (3,) of its center, or none."""
 
 
 def run_toy(
@@ -70,30 +64,29 @@ def run_toy(
 ) -> list[dict[str, Any]]:
     """Run the toy example; print radius, center norm and overlap of tasks next to the theorem's.
 
-    The seed is that of the starting points and of the orientation of every task.
-
-    Returns:
-        The rows of toy.csv: one for each panel.
+    The seed is that of the starting points and of the orientation of every task. Returns the rows of toy.csv: one for
+    each panel.
     """
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     region = geometry.region(_NUM_TASKS, _NUM_CLASSES, _MARGIN)
-    prototype = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    centers = geometry.simplex_etf(_NUM_TASKS, 3, generator=generator)
-    plan: dict[str, list[tuple[float | None, Tensor | None]]] = {"(a) no threshold": [(None, None)]}
-    plan |= {
-        f"({letter}) threshold {k}": [(k, prototype)] for letter, k in zip("bcd", _THRESHOLDS, strict=True)
-    }
+    centers = geometry.simplex_etf(_NUM_TASKS, 3, generator=generator).numpy()
+    plan: dict[str, list[_Region]] = {"(a) no threshold": [(None, None)]}
+    for letter, k in zip("bcd", _THRESHOLDS, strict=True):
+        plan[f"({letter}) threshold {k}"] = [(k, np.array([0.0, 0.0, 1.0]))]
     plan["(e) 3 tasks, SupCon"] = [(None, None)] * _NUM_TASKS
     plan["(f) 3 tasks, R2SCL"] = [(region.k, center) for center in centers]
     train = partial(_train_task, points_per_class=points_per_class, steps=steps, generator=generator)
     with closing(display()) as shown:
         trained = []
         for name, tasks in plan.items():
-            say = show_share(shown, name)
-            trained.append([train(k, center, after_step=say) for k, center in tasks])
+            shown.phase(name)
+            trained.append([train(*place, index) for index, place in enumerate(tasks)])
         shown.phase("overlap, figures, page")
-        rows = [_compare(name, tasks) for name, tasks in zip(plan, trained, strict=True)]
+        rows = [
+            _compare(name, regions[0][0], tasks)
+            for (name, regions), tasks in zip(plan.items(), trained, strict=True)
+        ]
         rows[4] |= _measure_overlap(trained[4], guaranteed=0.0, generator=generator)
         rows[5] |= _measure_overlap(trained[5], guaranteed=region.gap, generator=generator)
         table = Table("", list(rows[5]), [[row.get(name) for name in rows[5]] for row in rows])
@@ -105,39 +98,40 @@ def run_toy(
 
 def _train_task(
     k: float | None,
-    center: Tensor | None,
+    center: _Array | None,
+    index: int = 0,
     *,
     points_per_class: int,
     steps: int,
     generator: torch.Generator,
-    after_step: Callable[[float], None] = lambda share: None,
-) -> _Task:
+) -> TaskFeatures:
     """Optimize the points of one task of three classes from a random start; k and center as in `r2scl`."""
     labels = torch.arange(_NUM_CLASSES).repeat_interleave(points_per_class)
     # Single precision is far finer than the tolerance, and twice as fast.
     start = random_points(len(labels), 3, generator).float()
-
+    target = None if center is None else torch.from_numpy(center)
     weights = {"range_weight": _RANGE_WEIGHT, "position_weight": _POSITION_WEIGHT}
 
     def objective(z: Tensor, _: float) -> Tensor:
-        return r2scl(z, labels, temperature=_TEMPERATURE, k=k, center=center, **weights)
+        return r2scl(z, labels, temperature=_TEMPERATURE, k=k, center=target, **weights)
 
     # Most of the movement is early: the film's pictures lie closer together there.
     record = {0, *(round(step) for step in np.geomspace(1, steps, 18))}
-    history = descend(
-        objective, start, steps=steps, learning_rate=_LEARNING_RATE, record=record, after_step=after_step
-    )
-    return _Task(labels, torch.stack(history).double(), k, center)
+    history = descend(objective, start, steps=steps, learning_rate=_LEARNING_RATE, record=record)
+    # The region that the theorem predicts.
+    cap = None if center is None else Cap(center, math.asin(Shape.in_theory(_NUM_CLASSES, k).radius))
+    points = torch.stack(history).double().numpy()
+    return TaskFeatures(f"task {index + 1}", points, labels.numpy(), style.color(index), cap)
 
 
-def _compare(name: str, tasks: list[_Task]) -> dict[str, Any]:
+def _compare(name: str, k: float | None, tasks: list[TaskFeatures]) -> dict[str, Any]:
     """Compare the shape (mean over tasks) with the theorem's; the deviation is the worst of all tasks."""
-    theory = Shape.in_theory(_NUM_CLASSES, tasks[0].k)
-    shapes = [Shape.measured(task.history[-1], task.labels) for task in tasks]
+    theory = Shape.in_theory(_NUM_CLASSES, k)
+    shapes = [Shape.measured(torch.tensor(task.final), torch.tensor(task.labels)) for task in tasks]
     deviation = max(shape.deviation(theory) for shape in shapes)
     return {
         "panel": name,
-        "k": tasks[0].k,
+        "k": k,
         "radius": float(np.mean([shape.radius for shape in shapes])),
         "theory_radius": theory.radius,
         "center_norm": float(np.mean([shape.center_norm for shape in shapes])),
@@ -148,7 +142,7 @@ def _compare(name: str, tasks: list[_Task]) -> dict[str, Any]:
 
 
 def _measure_overlap(
-    tasks: list[_Task], *, guaranteed: float, generator: torch.Generator
+    tasks: list[TaskFeatures], *, guaranteed: float, generator: torch.Generator
 ) -> dict[str, float]:
     """Measure the overlap of the trained tasks and of 100 random turns of them.
 
@@ -156,16 +150,11 @@ def _measure_overlap(
     different tasks; guaranteed: that of the theory, in radians.
     """
     # A class has collapsed to a point, so that its mean carries all of its density at a fraction of the cost.
-    final = [task.history[-1].numpy() for task in tasks]
-    centers = [None if task.center is None else task.center.numpy() for task in tasks]
-    means = [_class_means(task) for task in tasks]
-    draws = []
-    for _ in range(100):
-        turned = [_turned(rows, center, generator) for rows, center in zip(means, centers, strict=True)]
-        draws.append(_overlap(turned))
-    closest = max(float((a @ b.T).max()) for a, b in itertools.combinations(final, 2))
+    places = [(_class_means(task), task.cap.axis if task.cap else None) for task in tasks]
+    draws = [_overlap([_turned(*place, generator) for place in places]) for _ in range(100)]
+    closest = max(float((a.final @ b.final.T).max()) for a, b in itertools.combinations(tasks, 2))
     return {
-        "overlap": _overlap(final),
+        "overlap": _overlap([task.final for task in tasks]),
         "mean_overlap": float(np.mean(draws)),
         "worst_overlap": max(draws),
         "closest_degrees": math.degrees(math.acos(min(1.0, closest))),
@@ -212,29 +201,25 @@ def _turned(task: _Array, center: _Array | None, generator: torch.Generator) -> 
     return np.asarray(along + math.cos(angle) * across + math.sin(angle) * np.cross(center, across))
 
 
-def _class_means(task: _Task) -> _Array:
+def _class_means(task: TaskFeatures) -> _Array:
     """Mean final feature of each class on the sphere, (classes, 3) unit rows."""
-    rows = [task.history[-1][task.labels == label].mean(dim=0) for label in range(_NUM_CLASSES)]
-    return np.asarray(torch.nn.functional.normalize(torch.stack(rows), dim=1).numpy())
+    return np.asarray(task.vertices / np.linalg.norm(task.vertices, axis=1, keepdims=True))
 
 
-def _spheres(rows: list[dict[str, Any]], trained: list[list[_Task]]) -> list[Sphere]:
+def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> list[Sphere]:
     """The six panels with their cameras; a single task stands on the pole, so that (a) to (d) compare."""
     spheres = []
-    for row, tasks in zip(rows[:4], trained[:4], strict=True):
-        corners = _class_means(tasks[0])
-        normal = _across(corners[1] - corners[0], corners[2] - corners[0])
-        if tasks[0].center is not None:
-            normal = tasks[0].center.numpy()
+    for row, (task,) in zip(rows[:4], trained[:4], strict=True):
+        corners = _class_means(task)
+        normal = task.cap.axis if task.cap else _across(corners[1] - corners[0], corners[2] - corners[0])
         # A corner a little off the front shows the triangle from its best side.
-        side = corners[0] + 0.35 * np.cross(normal, corners[0])
+        view = _seen_from(normal, corners[0] + 0.35 * np.cross(normal, corners[0]), 52)
         caption = (
             f"radius {row['radius']:.3f} (theory {row['theory_radius']:.3f})\n"
             f"center norm {row['center_norm']:.3f} (theory {row['theory_center_norm']:.3f})"
         )
-        view = _seen_from(normal, side, 52)
-        spheres.append(Sphere(row["panel"], caption, _drawn(row, tasks), view, normal, style.STRUCTURE))
-    first, second = (task.center.numpy() for task in trained[5][:2] if task.center is not None)
+        spheres.append(Sphere(row["panel"], caption, (task,), view, normal, style.STRUCTURE))
+    first, second = (task.cap.axis for task in trained[5][:2] if task.cap)
     normal = _across(first, second)
     view = _seen_from(normal, first, 68)
     for row, tasks in zip(rows[4:], trained[4:], strict=True):
@@ -242,7 +227,7 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[_Task]]) -> list[Sph
             f"overlap of tasks {row['overlap']:.3f}, at worst {row['worst_overlap']:.3f}\n"
             f"closest features {row['closest_degrees']:.0f}°, assured {row['guaranteed_degrees']:.0f}°"
         )
-        spheres.append(Sphere(row["panel"], caption, _drawn(row, tasks), view, normal, None))
+        spheres.append(Sphere(row["panel"], caption, tuple(tasks), view, normal))
     return spheres
 
 
@@ -250,16 +235,6 @@ def _across(first: _Array, second: _Array) -> _Array:
     """The direction that is perpendicular to both, of length 1."""
     normal = np.cross(first, second)
     return np.asarray(normal / np.linalg.norm(normal))
-
-
-def _drawn(row: dict[str, Any], tasks: list[_Task]) -> tuple[TaskFeatures, ...]:
-    """The tasks of a panel, each with the region that the theorem predicts."""
-    drawn = []
-    for index, task in enumerate(tasks):
-        cap = None if task.center is None else Cap(task.center.numpy(), math.asin(row["theory_radius"]))
-        points, labels = task.history.numpy(), task.labels.numpy()
-        drawn.append(TaskFeatures(f"task {index + 1}", points, labels, style.color(index), cap))
-    return tuple(drawn)
 
 
 def _seen_from(axis: _Array, azimuth: _Array, elevation: float) -> _Array:

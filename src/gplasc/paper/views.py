@@ -15,6 +15,7 @@ from gplasc._io.files import write_atomic
 from gplasc.evaluation.embedding import silhouette, tsne
 from gplasc.evaluation.overlap import TaskOverlap
 from gplasc.report.charts import Chart, Guide, Series, write_charts
+from gplasc.report.heatmap import HeatMap, write_maps
 from gplasc.report.style import color, marker, paper_style, save_figure
 from gplasc.results.group import Group, Measure
 from gplasc.study.experiment import Experiment
@@ -46,7 +47,7 @@ class _View:
 
     def draw(self, groups: Sequence[Group], statement: str, folder: Path) -> list[Path]:
         """Write figures with the statement on their scale, and the numbers behind them; return their paths."""
-        charts = self._charts(groups)
+        charts = [chart for chart in self._charts(groups) if chart.drawable]
         if not charts:
             return []
         columns = len(dict.fromkeys(chart.title for chart in charts))
@@ -78,8 +79,8 @@ class _Curves(_View):
             for title, measure, own in self._places(groups):
                 varied = [g for g in own if rows[g.labels["row"]].group == name]
                 bases = {rows[g.labels["row"]].base for g in varied}
-                places = [str(rows[g.labels["row"]].value) for g in varied]
-                series = Series.of(name, places, [g.spread(measure) for g in varied], number)
+                values = {str(rows[g.labels["row"]].value): g.spread(measure) for g in varied}
+                series = Series(name, values, number)
                 guides = tuple(
                     Guide(g.spread(measure).mean, g.labels["row"]) for g in own if g.labels["row"] in bases
                 )
@@ -94,10 +95,9 @@ class _Bars(_View):
     def _charts(self, groups: Sequence[Group]) -> list[Chart]:
         charts = []
         for title, measure, own in self._places(groups):
-            names, spreads = [g.labels["row"] for g in own], [g.spread(measure) for g in own]
-            series = Series.of(measure.label, names, spreads)
+            series = Series(measure.label, {g.labels["row"]: g.spread(measure) for g in own})
             charts.append(Chart(title, "", "accuracy, percent", (series,), "", "interval"))
-        return [chart for chart in charts if chart.drawable]
+        return charts
 
 
 class _Time(_View):
@@ -140,47 +140,22 @@ class _Overlap(_View):
             ]
 
     def draw(self, groups: Sequence[Group], statement: str, folder: Path) -> list[Path]:
-        """Draw a heat map for each row, averaged over seeds, and write every pair with its error."""
+        """Draw the overlap of each pair of tasks, a map a row, averaged over seeds, and write each with its error."""
         content = [
-            {
-                "row": row,
-                "seed": seed,
-                "overlap": overlap.value.tolist(),
-                "error": overlap.error.tolist(),
-                "explained": overlap.explained,
-            }
+            {"row": row, "seed": seed, "overlap": one.value.tolist(), "error": one.error.tolist()}
+            | {"explained": one.explained}
             for row, by_seed in self._overlaps.items()
-            for seed, overlap in by_seed.items()
+            for seed, one in by_seed.items()
         ]
         text = json.dumps({"scale": statement, "runs": content}) + "\n"
         paths = [write_atomic(folder / "overlap.json", text)]
-        return paths + (self._draw_maps(statement, folder) if content else [])
-
-    def _draw_maps(self, statement: str, folder: Path) -> list[Path]:
-        """Draw the overlap of each pair of tasks, a map a row; darker is less, as in the paper."""
-        with paper_style():
-            from matplotlib.figure import Figure
-
-            figure = Figure(figsize=(2.3 * len(self._overlaps) + 0.5, 2.9), layout="constrained")
-            axes = figure.subplots(1, len(self._overlaps), squeeze=False)[0]
-            for ax, (row, by_seed) in zip(axes, self._overlaps.items(), strict=True):
-                value = torch.stack([overlap.value for overlap in by_seed.values()]).mean(0)
-                errors = torch.stack([overlap.error for overlap in by_seed.values()])
-                error = errors.square().sum(0).sqrt() / len(errors)  # of a mean of independent integrals
-                count = len(value)
-                image = ax.imshow(value.numpy(), vmin=0, vmax=1, cmap="viridis")
-                ax.grid(visible=False)
-                for i in range(count):
-                    for j in range(count):
-                        text = f"{value[i, j]:.3f}" + (f"\n±{error[i, j]:.3f}" if i != j else "")
-                        shade = "white" if value[i, j] < 0.6 else "black"
-                        ax.text(j, i, text, ha="center", va="center", fontsize=5, color=shade)
-                ticks = [f"T{number + 1}" for number in range(count)]
-                mean = (value.sum() - value.trace()) / max(count * (count - 1), 1)
-                places = {"xticks": range(count), "yticks": range(count)}
-                ax.set(**places, xticklabels=ticks, yticklabels=ticks, title=f"{row}: mean {mean:.3f}")
-            figure.colorbar(image, ax=list(axes), shrink=0.7, label="overlap (± Monte-Carlo error)")
-            return save_figure(figure, folder / "overlap", note=statement)
+        maps = []
+        for row, by_seed in self._overlaps.items():
+            value = torch.stack([overlap.value for overlap in by_seed.values()]).mean(0)
+            mean = (value.sum() - value.trace()) / max(len(value) * (len(value) - 1), 1)
+            tasks = tuple(f"T{number}" for number in range(1, len(value) + 1))
+            maps.append(HeatMap(f"{row}: mean {mean:.3f}", tasks, tasks, value.numpy(), digits=3))
+        return paths + (write_maps(maps, folder / "overlap", (".png", ".svg"), statement) if maps else [])
 
 
 class _Embeddings(_View):

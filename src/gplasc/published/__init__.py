@@ -83,15 +83,12 @@ def tables() -> dict[str, _PublishedTable]:
     }
 
 
-def published(table: str = "") -> list[Published]:
-    """Return every number of a table, in the paper's order; by default of all tables.
-
-    Raises:
-        ValueError: If there is no such table.
-    """
+def published(table: str = "", **where: str | int | None) -> list[Published]:
+    """Return every number of a table with these values, in the paper's order; by default of all tables."""
     if table and table not in tables():
         raise ValueError(f"there is no published table '{table}'; {did_you_mean(table, tables())}")
-    return [number for number in _numbers() if table in ("", number.table)]
+    numbers = [number for number in _numbers() if table in ("", number.table)]
+    return [n for n in numbers if all(getattr(n, name) == value for name, value in where.items())]
 
 
 def lookup(
@@ -109,14 +106,8 @@ def lookup(
     >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
     '70.59 ± 1.26'
     """
-    for number in published(table):
-        if (
-            (number.row, number.stream, number.scenario) == (row, stream, scenario)
-            and (number.metric, number.point) == (metric, point)
-            and number.buffer in (buffer, None)
-        ):
-            return number
-    return None
+    numbers = published(table, row=row, stream=stream, scenario=scenario, metric=metric, point=point)
+    return next((number for number in numbers if number.buffer in (buffer, None)), None)
 
 
 @lru_cache

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gplasc._io.table import Table
 from gplasc._io.text import html_text, printable
 from gplasc.report import style
-from gplasc.results.statistics import Spread
+from gplasc.results.statistics import Difference, Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,54 +29,29 @@ _NAME_LENGTH = 52  # letters of a row's name; longer ones are cut, the table bel
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or the marks or bars of one color: y over x, with the ends of an error bar or none.
+    """One line, or the marks or bars of one color: at each place a mean with the ends of its error bar.
 
-    Values that are None or not finite are left out. Color and marker come from `color`; a hollow series (a base) is
+    Means that are not finite are left out. Color and marker come from `color`; a hollow series (a base) is
     dashed with open markers; the points of a series that is not joined have no line through them.
     """
 
     name: str
-    x: tuple[float | str, ...]
-    y: tuple[float | None, ...]
-    low: tuple[float | None, ...] | None = None
-    high: tuple[float | None, ...] | None = None
+    values: Mapping[Any, Spread | Difference]  # by place
     color: int = 0
     hollow: bool = False
     joined: bool = True
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        x: Sequence[float | str],
-        spreads: Sequence[Spread],
-        color: int = 0,
-        hollow: bool = False,
-    ) -> Series:
-        """Means at their places, with one standard deviation either way."""
-        low, high = (tuple(s.mean + sign * s.std for s in spreads) for sign in (-1, 1))
-        return cls(name, tuple(x), tuple(s.mean for s in spreads), low, high, color, hollow)
-
-    def points(self) -> list[tuple[float | str, float, float, float]]:
-        """Place, value and both ends of the error bar of every finite value; NaN for ends that are missing."""
-        none = (None,) * len(self.x)
-        points = []
-        for x, y, *ends in zip(self.x, self.y, self.low or none, self.high or none, strict=True):
-            if y is not None and math.isfinite(y):
-                low, high = (end if end is not None else math.nan for end in ends)
-                points.append((x, y, low, high) if math.isfinite(high - low) else (x, y, math.nan, math.nan))
-        return points
-
-    @property
-    def label(self) -> str:
-        """The name for matplotlib's legend, which leaves out names that begin with an underscore."""
-        return printable(f" {self.name}" if self.name.startswith("_") else self.name)
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Return the places, means and both ends of the error bars (NaN without one) of all finite means."""
+        points = [(x, v.mean, v.low, v.high) for x, v in self.values.items() if math.isfinite(v.mean)]
+        return tuple(zip(*points, strict=True)) if points else ((), (), (), ())
 
     def look(self) -> dict[str, Any]:
-        """Arguments of matplotlib's `plot` for the line and its markers."""
+        """Return arguments of matplotlib's `plot` for the line and its markers."""
         shade = style.color(self.color)
         return {
-            "label": self.label,
+            # matplotlib's legend leaves out names that begin with an underscore.
+            "label": printable(f" {self.name}" if self.name.startswith("_") else self.name),
             "color": shade,
             "marker": style.marker(self.color),
             "markersize": 7,
@@ -97,82 +72,70 @@ class Guide:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of series.
-
-    Args:
-        title: Heading.
-        x_label: What the places are.
-        y_label: What the values are.
-        series: What is drawn.
-        summary: What the figure says, in words, for those who cannot see it.
-        kind: "line"; or, with a row for each place and values along the horizontal axis, "interval" or "stack".
-        guides: Values to compare with; always inside the range that is shown.
-        log_x: Whether the places of lines are spaced by their logarithm.
-        zero_based: Whether readers expect the axis to start at 0; if it does not, its label says where it starts.
-        name: Stem of the file when the figure is written to disk.
-    """
+    """A figure of series."""
 
     title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    summary: str
-    kind: Literal["line", "interval", "stack"] = "line"
-    guides: tuple[Guide, ...] = ()
+    summary: str  # what the figure says, in words, for those who cannot see it
+    kind: Literal["line", "interval", "stack"] = "line"  # the last two have a row for each place
+    guides: tuple[Guide, ...] = ()  # always inside the range that is shown
     log_x: bool = False
-    zero_based: bool = False
-    name: str = ""
+    zero_based: bool = False  # readers expect the axis to start at 0; its label says where it starts instead
+    name: str = ""  # stem of the file when the figure is written to disk
 
     @property
     def drawable(self) -> bool:
         """Whether there is any number to draw."""
-        return any(series.points() for series in self.series)
+        return any(series.columns()[0] for series in self.series)
 
-    def swatches(self) -> dict[str, str]:
-        """Return the entries of the legend: the marker of each series in its color; of bars a square."""
-        swatches = {}
-        for series in self.series:
-            glyph = "■" if self.kind == "stack" else _GLYPHS[style.marker(series.color)][series.hollow]
-            swatches[series.name] = f'<i style="color:{style.in_page(style.color(series.color))}">{glyph}</i>'
-        return swatches
+    def swatches(self) -> dict[str, tuple[str, str]]:
+        """Return the entries of the legend: the marker of each series, of bars a square, and its color."""
+        return {
+            s.name: (
+                "■" if self.kind == "stack" else _GLYPHS[style.marker(s.color)][s.hollow],
+                style.color(s.color),
+            )
+            for s in self.series
+        }
 
     def table(self) -> Table:
         """Return the numbers of the figure."""
-        rows = []
-        for place in self._places():
-            row = [f"{place:g}" if isinstance(place, (int, float)) else place]
-            for series in self.series:
-                texts = [_number(*point) for x, *point in series.points() if x == place]
-                row.append(texts[0] if texts else "–" if place in series.x else "")
-            rows.append(row)
+        rows = [
+            [
+                f"{place:g}" if isinstance(place, (int, float)) else place,
+                *(_number(series.values.get(place)) for series in self.series),
+            ]
+            for place in self._places()
+        ]
         head = (self.x_label or "row", *(s.name for s in self.series))
         return Table(f"{self.title}: {self.y_label}", head, rows)
 
-    def to_html(self, *, own_legend: bool = True) -> str:
-        """Return a figure element: heading, legend, drawing, words, and the numbers to unfold."""
-        title, words = html_text(self.title), html_text(_cut(self.summary))
-        own = legend(self.swatches()) if own_legend else ""
-        return (
-            f'<figure class="card"><p class="title">{title}</p>{own}{self._to_svg()}'
-            f'<figcaption>{words}</figcaption><details class="numbers"><summary>Numbers</summary>'
-            f'<div class="scroll" tabindex="0">{self.table().to_html()}</div></details></figure>\n'
-        )
+    def short_summary(self, length: int = 700) -> str:
+        """Return the summary; a long list is cut between two entries."""
+        text = self.summary
+        if len(text) <= length:
+            return text
+        return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."
 
     def write(self, stem: Path) -> list[Path]:
         """Write SVG and PDF files, with title and legend inside, and return their paths."""
         return write_charts([self], stem, (".svg", ".pdf"), columns=1)
 
-    def _to_svg(self) -> str:
+    def to_svg(self) -> str:
         """Return the drawing without title and legend, as an SVG element in the colors of the page."""
         identity = hashlib.sha256(repr(self).encode("utf-8", "backslashreplace")).hexdigest()
         out = io.StringIO()
-        with style.paper_style(_LOOK | {"svg.hashsalt": identity}):  # ids differ from those of other charts
+        with style.paper_style(
+            style.PAGE, {"svg.hashsalt": identity}
+        ):  # ids differ from those of other charts
             _figure([self], columns=1, titles=False).savefig(out, format="svg", metadata=style.NO_METADATA)
         names = [series.name for series in self.series]
         return _inline(out.getvalue(), f'role="img" aria-label="{html_text(self.title)}"', names)
 
     def _places(self) -> list[float | str]:
-        return list(dict.fromkeys(x for series in self.series for x in series.x))
+        return list(dict.fromkeys(x for series in self.series for x in series.values))
 
     def _height(self, *, titles: bool) -> float:
         title = 22.0 + 20.0 * len(self.series) * (len(self.series) > 1) if titles else 0.0
@@ -202,8 +165,8 @@ class Chart:
         places = self._places()
         words = any(isinstance(place, str) for place in places)
         for index, series in enumerate(self.series):
-            x, y, low, high = zip(*series.points(), strict=True) if series.points() else ((), (), (), ())
-            x = tuple(places.index(place) for place in x) if words else x
+            x, y, low, high = series.columns()
+            x = [places.index(place) for place in x] if words else x
             gid = f"series-{index}"
             axes.vlines(x, low, high, color=style.color(series.color), linewidth=1.2, gid=gid, clip_on=False)
             axes.plot(x, y, gid=gid, clip_on=False, **series.look())
@@ -238,10 +201,10 @@ class Chart:
         ends = dict.fromkeys(places, 0.0)
         for index, series in enumerate(self.series):
             own: dict[str, Any] = {"gid": f"series-{index}", "clip_on": False}
-            x, y, low, high = zip(*series.points(), strict=True) if series.points() else ((), (), (), ())
+            x, y, low, high = series.columns()
             tops = [step * places.index(place) + 30 for place in x]
             if self.kind == "stack":
-                own |= {"color": style.color(series.color), "label": series.label}
+                own |= {name: series.look()[name] for name in ("color", "label")}
                 axes.barh(tops, y, 13, [ends[place] for place in x], **own)
                 ends |= {place: ends[place] + value for place, value in zip(x, y, strict=True)}
             else:
@@ -263,26 +226,8 @@ class Chart:
         axes.set_xlabel(printable(self.y_label), color=style.SOFT)
 
 
-_SIZES = [
-    "axes.labelsize",
-    "axes.titlesize",
-    "font.size",
-    "legend.fontsize",
-    "xtick.labelsize",
-    "ytick.labelsize",
-]
-_LOOK: dict[str, Any] = dict.fromkeys(_SIZES, 12.5) | {
-    "axes.titlepad": 9,
-    "figure.dpi": 72,
-    "grid.color": style.RULE,
-    "grid.linewidth": 1,
-    "savefig.dpi": 144,
-    "text.parse_math": False,
-}
-
-
 def _figure(charts: Sequence[Chart], *, columns: int, titles: bool) -> Figure:
-    """Draw charts side by side, `columns` in a row; call it with the style `_LOOK`."""
+    """Draw charts side by side, `columns` in a row; call it in the style of the page."""
     from matplotlib.figure import Figure
 
     rows = [charts[i : i + columns] for i in range(0, len(charts), columns)]
@@ -299,19 +244,8 @@ def _figure(charts: Sequence[Chart], *, columns: int, titles: bool) -> Figure:
 def write_charts(
     charts: Sequence[Chart], stem: Path, suffixes: tuple[str, ...], *, columns: int, note: str = ""
 ) -> list[Path]:
-    """Write charts as one figure, with titles and legends inside.
-
-    Args:
-        charts: What to draw, row by row.
-        stem: Path of the files without suffix.
-        suffixes: Formats.
-        columns: Charts in a row.
-        note: Text below the charts.
-
-    Returns:
-        The paths.
-    """
-    with style.paper_style(_LOOK):
+    """Write charts as one figure, `columns` in a row, with titles and legends inside and a note below."""
+    with style.paper_style(style.PAGE):
         figure = _figure(charts, columns=columns, titles=True)
         return style.save_figure(figure, stem, suffixes, note=note)
 
@@ -345,28 +279,7 @@ def _shorten(tag: str) -> str:
     return re.sub(r"#[0-9a-f]{6}\b", lambda color: style.in_page(color[0]), tag)
 
 
-def legend(swatches: Mapping[str, str]) -> str:
-    """Return a list with a button for each name and its swatch (an element); pressing one hides what has the name.
-
-    "" for a single name, and where one look would stand for two.
-    """
-    if not 1 < len(swatches) == len(set(swatches.values())):
-        return ""
-    entries = ""
-    for name, swatch in swatches.items():
-        text = html_text(name)
-        button = f'<button type="button" aria-pressed="true" data-for="{text}">{swatch}{text}</button>'
-        entries += f"<li>{button}</li>"
-    few = " few" if len(swatches) <= 8 else ""
-    return f'<ul class="legend{few}" aria-label="Legend; press an entry to hide it">{entries}</ul>\n'
-
-
-def _number(value: float, low: float, high: float) -> str:
-    return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if math.isfinite(low) else "")
-
-
-def _cut(text: str, length: int = 700) -> str:
-    """Cut a long list between two entries."""
-    if len(text) <= length:
-        return text
-    return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."
+def _number(value: Spread | Difference | None) -> str:
+    if value is None or not math.isfinite(value.mean):
+        return "" if value is None else "–"
+    return f"{value.mean:.4g}" + (f" [{value.low:.4g}, {value.high:.4g}]" if math.isfinite(value.low) else "")

@@ -29,22 +29,9 @@ def build_report(
     tables: Path | None = None,
     figures: Path | None = None,
 ) -> Path:
-    """Write one page about runs; it carries everything it needs and makes no network requests.
+    """Write one page about complete runs, after the given sections; it is self-contained and needs no network.
 
-    Args:
-        records: Records of complete runs.
-        path: File to write.
-        title: Heading of the page.
-        first: Sections that precede those about the records.
-        skipped: Sentences about records that could not be used, for the top of the page.
-        tables: Folder for the tables as Markdown, LaTeX and CSV.
-        figures: Folder for the figures as SVG and PDF.
-
-    Returns:
-        The path.
-
-    Raises:
-        UserError: If there is nothing to show, or the path is a folder.
+    The sentences of `skipped` are shown at its top. Its tables and figures are also written into the folders given.
     """
     if not records and not first:
         raise UserError("there is no complete run to report on; run some, or name a folder that holds them")
@@ -59,22 +46,19 @@ def build_report(
         _write_numbers(panels, tables)
     if figures is not None:
         _write_blocks(sections, figures, tables=False)
-    if len(panels) == 1:  # the top of the page names it
-        sections = [_without_heading(section, panels[0].title) for section in sections]
     warnings = list(dict.fromkeys(note for panel in panels for note in panel.scale_notes))
     if skipped:
         more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
         warnings.append(f"Not on this page: {'; '.join(skipped[:3])}{more}.")
     page = render(
-        title, headline(panels), [*first, *sections], findings=find_findings(panels), warnings=warnings
+        title,
+        headline(panels),
+        [*first, *sections],
+        findings=find_findings(panels),
+        warnings=warnings,
+        subject=panels[0].title if len(panels) == 1 else "",
     )
     return write_atomic(path, page)
-
-
-def _without_heading(section: Section, title: str) -> Section:
-    """Return the section without this heading of unfolded subsections."""
-    parts = (replace(p, title="") if p.title == title and not p.folded else p for p in section.parts)
-    return replace(section, parts=tuple(parts))
 
 
 def write_report(
@@ -85,22 +69,10 @@ def write_report(
     tables: Path | None = None,
     figures: Path | None = None,
 ) -> list[Path]:
-    """Report on all complete runs in folders; records that cannot be used are named on standard error and skipped.
+    """Report on all complete runs in folders and return what was written, as `build_report` does.
 
-    Runs that were evaluated on a validation split, as trials of a search are, are left out if there are others.
-
-    Args:
-        folders: Where to look for runs.
-        path: The page to write.
-        title: Heading of the page.
-        tables: Folder for the tables as Markdown, LaTeX and CSV.
-        figures: Folder for the figures as SVG and PDF.
-
-    Returns:
-        The page and the folders that were written.
-
-    Raises:
-        UserError: If a folder does not exist or holds no complete run, or a path cannot be written.
+    Records that cannot be used are named on standard error and skipped. Runs that were evaluated on a validation
+    split, as trials of a search are, are left out if there are others.
     """
     for folder in folders:
         if not folder.is_dir():
@@ -136,19 +108,13 @@ def _write_numbers(panels: Sequence[Panel], folder: Path) -> None:
     keys = ("run", "stream", "scale", "buffer", "method", "seed", "scenario")
     metrics: list[tuple[Any, ...]] = []
     accuracies: list[tuple[Any, ...]] = []
-    for panel in panels:
-        for row, record in ((g.labels["row"], r) for g in panel.groups for r in g.records):
-            run = (record.run_id, panel.stream, panel.scale, panel.buffer, row, record.seed)
-            for scenario, matrix in record.matrix.items():
-                metrics += [(*run, scenario, *item) for item in record.metrics[scenario].items()]
-                accuracies += [
-                    (*run, scenario, after, task, value)
-                    for after, row in enumerate(matrix, 1)
-                    for task, value in enumerate(row, 1)
-                    if value is not None
-                ]
-    for name, columns, rows in (
-        ("metrics", ("metric", "value"), metrics),
-        ("matrices", ("after_task", "task", "accuracy"), accuracies),
-    ):
-        write_atomic(folder / f"{name}.csv", Table("", (*keys, *columns), rows).to_csv())
+    runs = [(panel, group.labels["row"], record) for panel in panels for group, record in panel.runs]
+    for panel, row, record in runs:
+        for scenario, matrix in record.matrix.items():
+            run = (record.run_id, panel.stream, panel.scale, panel.buffer, row, record.seed, scenario)
+            metrics += [(*run, *item) for item in record.metrics[scenario].items()]
+            places = ((after, task) for after in range(len(matrix)) for task in range(after + 1))
+            accuracies += [(*run, after + 1, task + 1, matrix[after][task]) for after, task in places]
+    columns = {"metrics": ("metric", "value"), "matrices": ("after_task", "task", "accuracy")}
+    for (name, own), rows in zip(columns.items(), (metrics, accuracies), strict=True):
+        write_atomic(folder / f"{name}.csv", Table("", (*keys, *own), rows).to_csv())

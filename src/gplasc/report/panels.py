@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gplasc.published import Published, lookup, published, tables
+from gplasc.published import Published, published
 from gplasc.report.wording import file_name, show_value
 from gplasc.results.group import Group, Measure
 from gplasc.results.record import Record
@@ -46,7 +46,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """Stream, memory and scale, and the tasks where they need saying."""
+        """Stream, memory and scale, and the tasks where they vary."""
         tasks = f", {len(self.classes_per_task)} tasks" if self.tasks_vary else ""
         return f"{self.stream}{tasks}, memory {self.buffer}, {self.scale} scale"
 
@@ -70,6 +70,11 @@ class Panel:
         """Number of tasks learned."""
         return len(self.groups[0].first.stream.test_samples)
 
+    @property
+    def runs(self) -> list[tuple[Group, Record]]:
+        """Every run, with its group."""
+        return [(group, record) for group in self.groups for record in group.records]
+
     @cached_property
     def pairs(self) -> tuple[tuple[Group, Group], ...]:
         """Each group with plug-ins and its base, where the panel holds one."""
@@ -88,26 +93,17 @@ class Panel:
         ranked = sorted(self.groups, key=rank, reverse=True)[:limit]
         return tuple(group for group in self.groups if any(group is chosen for chosen in ranked))
 
-    def published(self, group: Group, measure: Measure) -> list[Published]:
-        """Every published number that this group's would reproduce at paper scale, one a table of the paper."""
-        numbers = [self._lookup(table, group, measure) for table in tables()]
-        return list(dict.fromkeys(number for number in numbers if number is not None))
+    def published(self, group: Group, measure: Measure, table: str = "") -> list[Published]:
+        """Every published number that this group's would reproduce at paper scale, by default of all tables."""
+        place = {"row": group.first.title, "stream": self.stream, "scenario": measure.scenario}
+        numbers = published(table, **place, metric=measure.metric, point=None)
+        return [number for number in numbers if number.buffer in (self.buffer, None)]
 
     def published_gain(self, number: Published, group: Group, measure: Measure) -> float | None:
         """The published number of a group minus that of its base in the same table; None where it has none."""
         base = self.base(group)
-        theirs = self._lookup(number.table, base, measure) if base else None
-        return None if theirs is None else number.mean - theirs.mean
-
-    def _lookup(self, table: str, group: Group, measure: Measure) -> Published | None:
-        return lookup(
-            table,
-            group.first.title,
-            stream=self.stream,
-            buffer=self.buffer,
-            scenario=measure.scenario,
-            metric=measure.metric,
-        )
+        theirs = self.published(base, measure, number.table) if base else []
+        return number.mean - theirs[0].mean if theirs else None
 
     @property
     def limit_note(self) -> str:

@@ -23,14 +23,7 @@ def feature_sphere(
 ) -> Sphere:
     """The features of all tasks, projected to the three directions and drawn straight out to the surface.
 
-    Args:
-        title: Heading.
-        features: For each task the features of its samples, (N, D), of any length.
-        labels: For each task the classes of its samples, (N,).
-        names: The name of each class, by label.
-
-    Returns:
-        The sphere; its caption says how much of the features and of the centers it shows.
+    features: (N, D) of the samples of each task, of any length; labels: (N,) their classes; names: of all classes.
     """
     rows = [_unit(x) for x in features]
     means = [[x[y == label].mean(0) for label in np.unique(y)] for x, y in zip(rows, labels, strict=True)]

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 import gplasc
 from gplasc._io.table import Table
-from gplasc._io.text import html_text, printable
-from gplasc.report.charts import Chart, legend
+from gplasc._io.text import printable
+from gplasc.report import style
+from gplasc.report.charts import Chart
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.section import Block, Section
 from gplasc.report.sphere import Sphere
 from gplasc.report.wording import file_name
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from gplasc.report.findings import Finding
+
+_Sorted = dict[str, list[Block]]  # blocks by the name of their type
 
 
 def render(
@@ -26,18 +31,32 @@ def render(
     *,
     findings: Sequence[Finding] = (),
     warnings: Sequence[str] = (),
+    subject: str = "",
 ) -> str:
-    """Return the page as text.
+    """Return the page as text; notes that repeat a warning and headings that repeat the subject are left out."""
+    bodies = [[(part, _sort(part.blocks)) for part in section.all_parts()] for section in sections]
+    template = _environment().get_template("page.html.jinja")
+    return template.render(
+        title=title,
+        lead=lead,
+        findings=findings,
+        warnings=warnings,
+        subject=subject,
+        sections=list(zip(_anchors(sections), sections, bodies, strict=True)),
+        version=gplasc.__version__,
+        made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        spheres=any(blocks["Sphere"] for body in bodies for _, blocks in body),
+    )
 
-    Args:
-        title: Heading of the page.
-        lead: Paragraphs below it.
-        sections: What follows, in order.
-        findings: Answers for the first screen.
-        warnings: What a reader must know before any number; notes of tables that repeat one are left out.
-    """
+
+def render_blocks(*blocks: Block) -> str:
+    """Return the elements of figures and tables, as they stand in a page."""
+    module = _environment().get_template("blocks.html.jinja").module
+    return str(module.show(_sort(blocks), ()))  # type: ignore[attr-defined]
+
+
+def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("gplasc.report"),
@@ -48,46 +67,21 @@ def render(
         # Names of files need not be UTF-8; Markup is made of parts that are printable already.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters["in_page"] = style.in_page
     environment.filters["paragraphs"] = lambda text: [p for p in text.split("\n\n") if p.strip()]
-    bodies = [
-        [(part, Markup(_blocks(part.blocks, warnings))) for part in section.all_parts()]
-        for section in sections
-    ]
-    return environment.get_template("page.html.jinja").render(
-        title=title,
-        lead=lead,
-        findings=findings,
-        warnings=warnings,
-        sections=list(zip(_anchors(sections), sections, bodies, strict=True)),
-        version=gplasc.__version__,
-        made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        spheres=any(isinstance(block, Sphere) for section in sections for block in section.all_blocks()),
-    )
+    environment.globals |= {"zip": zip, "merged": _merged_swatches}
+    return environment
 
 
-def _blocks(blocks: Sequence[Block], warnings: Sequence[str]) -> str:
-    """Tables first, then charts in a grid, spheres in one of their own, and heat maps side by side."""
-    text = ""
-    for table in blocks:
-        if isinstance(table, Table):
-            stacks = " stack" if len(table.columns) > 3 else ""
-            label = html_text(table.title)
-            text += f'<div class="scroll{stacks}" tabindex="0" role="region" aria-label="{label}">'
-            text += f"{table.to_html()}</div>\n"
-            notes = [html_text(note) for note in table.notes if note not in warnings]
-            text += "".join(f'<p class="note">{note}</p>\n' for note in notes)
-    charts = [block for block in blocks if isinstance(block, Chart)]
-    lines = [chart for chart in charts if chart.kind == "line"]
-    shared = legend({k: v for chart in lines for k, v in chart.swatches().items()}) if len(lines) > 1 else ""
-    drawn = "".join(chart.to_html(own_legend=not shared or chart.kind != "line") for chart in charts)
-    spheres = [block for block in blocks if isinstance(block, Sphere)]
-    same = len(spheres) > 1 and all(sphere.swatches() == spheres[0].swatches() for sphere in spheres)
-    common = legend(spheres[0].swatches()) if same else ""
-    balls = "".join(sphere.to_html(own_legend=not common) for sphere in spheres)
-    maps = "".join(block.to_html() for block in blocks if isinstance(block, HeatMap))
-    for kind, inside in (("grid", shared + drawn), ("grid balls", common + balls), ("maps", maps)):
-        text += f'<div class="{kind}">{inside}</div>\n' if inside else ""
-    return text
+def _sort(blocks: Sequence[Block]) -> _Sorted:
+    kinds = (Table, Chart, Sphere, HeatMap)
+    return {kind.__name__: [block for block in blocks if isinstance(block, kind)] for kind in kinds}
+
+
+def _merged_swatches(blocks: Sequence[Chart | Sphere]) -> dict[str, tuple[str, str]]:
+    """Return the legend that serves several figures."""
+    return {name: swatch for block in blocks for name, swatch in block.swatches().items()}
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:

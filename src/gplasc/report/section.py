@@ -16,28 +16,16 @@ Block = Table | Chart | HeatMap | Sphere
 
 
 @dataclass(frozen=True)
-class Subsection:
-    """Blocks under a heading of their own inside a section; `folded` ones open on demand.
-
-    `folder` is where its files are written, below the folder that the user names.
-    """
-
-    title: str
-    blocks: tuple[Block, ...]
-    text: str = ""
-    folded: bool = False
-    folder: str = ""
-
-
-@dataclass(frozen=True)
 class Section:
-    """A heading, plain text (blank lines part paragraphs), blocks, subsections and notes."""
+    """A heading, plain text (blank lines part paragraphs), blocks, sections inside it, and notes."""
 
     title: str
     blocks: tuple[Block, ...] = ()
     text: str = ""
-    parts: tuple[Subsection, ...] = ()
+    parts: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
+    folded: bool = False  # opens on demand
+    folder: str = ""  # where its files are written, below the folder that the user names
 
     @classmethod
     def of(
@@ -49,26 +37,21 @@ class Section:
         fold_above: float = 4,
         notes: Sequence[str] = (),
     ) -> Section | None:
-        """Build a section with a subsection for each panel that has blocks; None without any.
+        """Build a section with a part for each panel that has blocks, and a remark on it; None without any.
 
-        Args:
-            title: Heading.
-            text: Explanation.
-            parts: For each panel its blocks and a remark.
-            fold_above: With more panels than this their subsections are folded.
-            notes: Notes of the section; repeated ones are left out.
+        Charts without numbers are left out. With more panels than `fold_above` their parts are folded.
         """
         folded = len(parts) > fold_above
-        shown = [
-            Subsection(panel.title, tuple(blocks), remark, folded, panel.name)
-            for panel, blocks, remark in parts
-            if blocks
-        ]
+        shown = []
+        for panel, blocks, remark in parts:
+            kept = tuple(block for block in blocks if not isinstance(block, Chart) or block.drawable)
+            if kept:
+                shown.append(cls(panel.title, kept, remark, folded=folded, folder=panel.name))
         return cls(title, (), text, tuple(shown), tuple(dict.fromkeys(notes))) if shown else None
 
-    def all_parts(self) -> tuple[Subsection, ...]:
-        """The section's own blocks as a first subsection without a heading, then its subsections."""
-        return (Subsection("", self.blocks), *self.parts)
+    def all_parts(self) -> tuple[Section, ...]:
+        """The section's own blocks as a first part without a heading, then its parts."""
+        return (Section("", self.blocks), *self.parts)
 
     def all_blocks(self) -> list[Block]:
         """Every figure and table."""

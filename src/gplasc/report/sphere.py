@@ -6,7 +6,6 @@ the regions need to know what lies in front, which matplotlib's 3-D axes do not.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gplasc._io.text import html_text, printable
+from gplasc._io.text import printable
 from gplasc.report import style
-from gplasc.report.charts import legend
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -34,30 +32,19 @@ class Cap:
     axis: Array
     half_angle: float
 
-    def __post_init__(self) -> None:
-        if not 0.0 < self.half_angle < np.pi / 2:
-            raise ValueError(f"half_angle is {self.half_angle:.4g}; a cap needs an angle between 0 and pi/2")
-
 
 @dataclass(frozen=True)
 class TaskFeatures:
-    """What one task left on the sphere.
-
-    Args:
-        name: Name of the task.
-        history: (S, N, 3) unit rows, from the random start to the final features.
-        labels: (N,) classes.
-        color: Color of the task.
-        cap: Its region, if there is one.
-        marks: A text for each class, in the order of their labels, at its mean in the page.
-    """
+    """What one task left on the sphere."""
 
     name: str
-    history: Array
-    labels: NDArray[np.int64]
+    history: Array  # (S, N, 3) unit rows, from the random start to the final features
+    labels: NDArray[np.int64]  # (N,)
     color: str
     cap: Cap | None = None
-    marks: tuple[str, ...] = ()
+    marks: tuple[
+        str, ...
+    ] = ()  # a text for each class, in the order of their labels, at its mean in the page
 
     @property
     def final(self) -> Array:
@@ -86,53 +73,35 @@ class TaskFeatures:
 
 @dataclass(frozen=True)
 class Sphere:
-    """One sphere: a still picture for print, and a sphere to turn in the page, with a slider if anything moved.
-
-    Args:
-        title: Heading.
-        caption: What the sphere shows, in words.
-        tasks: What is on it.
-        view: (3,) direction from which it is seen.
-        pole: (3,) direction up.
-        structure: Color of the polygon through the class means; None takes each task's own color.
-        name: Stem of the file when the picture is written to disk.
-    """
+    """One sphere: a still picture for print, and a sphere to turn in the page, with a slider if anything moved."""
 
     title: str
-    caption: str
+    caption: str  # what the sphere shows, in words
     tasks: tuple[TaskFeatures, ...]
-    view: Array
-    pole: Array
-    structure: str | None = None
-    name: str = ""
+    view: Array  # (3,) direction from which it is seen
+    pole: Array  # (3,) direction up
+    structure: str | None = None  # color of the polygon through the class means; None: each task's own
+    name: str = ""  # stem of the file when the picture is written to disk
 
-    def swatches(self) -> dict[str, str]:
+    def swatches(self) -> dict[str, tuple[str, str]]:
         """Return the entries of the legend; none where marks say enough."""
         named = any(len(task.labels) > 1 for task in self.tasks)
-        return {t.name: f'<i style="color:{style.in_page(t.color)}">●</i>' for t in self.tasks if named}
+        return {task.name: ("●", task.color) for task in self.tasks if named}
 
-    def to_html(self, *, own_legend: bool = True) -> str:
-        """Return a figure element with a canvas, which sphere.js draws."""
-        data = {
+    @property
+    def last_step(self) -> int:
+        """The number of the last picture of the film; 0 if nothing moved."""
+        moves = any(len(task.history) > 1 for task in self.tasks)
+        return sum(len(task.history) for task in self.tasks) - 1 if moves else 0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what sphere.js draws."""
+        return {
             "view": self.view.tolist(),
             "pole": self.pole.tolist(),
             "structure": self.structure and style.in_page(self.structure),
             "tasks": [task.to_plain() for task in self.tasks],
         }
-        title, words = html_text(self.title), html_text(self.caption).replace("\n", "<br>")
-        last = sum(len(task.history) for task in self.tasks) - 1
-        own = legend(self.swatches()) if own_legend else ""
-        moves = any(len(task.history) > 1 for task in self.tasks)
-        film = (
-            '<div class="film"><button type="button" class="play" aria-label="Play">▶</button>'
-            f'<input type="range" min="0" max="{last}" value="{last}" aria-label="Step"></div>'
-        )
-        return (
-            f'<figure class="card sphere"><p class="title">{title}</p>{own}'
-            f'<canvas tabindex="0" role="img" aria-label="{title}. Turn it with the arrow keys."></canvas>'
-            f'{film if moves else ""}<script type="application/json">{_script_json(data)}</script>'
-            f"<figcaption>{words}</figcaption></figure>\n"
-        )
 
     def write(self, stem: Path) -> list[Path]:
         """Write the still picture as SVG and PDF and return the paths."""
@@ -141,26 +110,11 @@ class Sphere:
             return style.save_figure(figure, stem, (".svg", ".pdf"))
 
 
-def _script_json(value: Any) -> str:
-    r"""Return JSON that may stand inside a script element: nothing in it can end the element.
-
-    >>> _script_json({"a": "</script>"})
-    '{"a":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
 def _camera(view: Array, pole: Array) -> Array:
     """Rows right, up and toward the viewer, (3, 3) orthonormal; `pole` must not be parallel to `view`."""
     toward = view / np.linalg.norm(view)
     up = pole - (pole @ toward) * toward
-    length = float(np.linalg.norm(up))
-    if length < 1e-9:
-        raise ValueError("the pole is parallel to the view; turn one of them")
-    up = up / length
+    up = up / np.linalg.norm(up)
     return np.stack([np.cross(up, toward), up, toward])
 
 
@@ -174,31 +128,17 @@ def _circle(axis: Array, angle: float, count: int = 181) -> Array:
     return np.asarray(np.cos(angle) * axis + np.sin(angle) * ring)
 
 
-def _cap_outline(cap: Cap, frame: Array, *, front: bool, count: int = 181) -> Array:
-    """Outline (M, 2) on the paper of the part of the cap that faces the viewer (or, front=False, does not).
+def _ball(size: int) -> tuple[Array, Array, Array]:
+    """Coordinates (size, size) of the points of the ball that face the viewer; outside the disk the last is 0."""
+    x, y = np.meshgrid(np.linspace(-1, 1, size), np.linspace(-1, 1, size))
+    return x, y, np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))
 
-    frame: rows of `_camera`. M = 0 where nothing of the cap lies on that side. The part is bounded by an arc
-    of the cap's circle and, where the cap reaches over the edge of the visible disk, by an arc of that edge.
-    """
-    sign = 1.0 if front else -1.0
+
+def _cap_cosine(cap: Cap, frame: Array, points: tuple[Array, Array, Array], *, front: bool) -> Array:
+    """Cosine to the axis of the cap of points as `_ball` returns them, or of those behind them (front=False)."""
     axis = frame @ (cap.axis / np.linalg.norm(cap.axis))
-    flat = float(np.hypot(axis[0], axis[1]))
-    depth, cosine = sign * float(axis[2]), float(np.cos(cap.half_angle))
-    if flat <= cosine:  # no edge point is inside: the circle does not cross the edge of the disk
-        return _circle(cap.axis, cap.half_angle, count) @ frame[:2].T if depth > 0 else np.empty((0, 2))
-    # In the plane's own frame: `out` points from the middle of the disk to the cap's axis, `side` across.
-    out = axis[:2] / flat
-    side = np.array([-out[1], out[0]])
-    reach = float(np.arccos(cosine / flat))  # the edge is inside the cap from -reach to +reach
-    edge_angle = np.linspace(-reach, reach, count)[:, None]
-    edge = np.cos(edge_angle) * out + np.sin(edge_angle) * side
-    # The circle is axis*cos(a) + sin(a)*(cos(t)*lift + sin(t)*side), with lift toward the viewer's side:
-    # its depth is depth*cos(a) + sin(a)*cos(t)*flat, which is positive for |t| < limit.
-    limit = float(np.arccos(np.clip(-depth * cosine / (np.sin(cap.half_angle) * flat), -1.0, 1.0)))
-    turn = np.linspace(limit, -limit, count)[:, None]
-    lift = -depth * out
-    ring = cosine * flat * out + np.sin(cap.half_angle) * (np.cos(turn) * lift + np.sin(turn) * side)
-    return np.concatenate([edge, ring])
+    x, y, z = points
+    return np.asarray(x * axis[0] + y * axis[1] + (z if front else -z) * axis[2])
 
 
 def _graticule(pole: Array) -> list[Array]:
@@ -214,27 +154,23 @@ def _side(points: Array, frame: Array, front: bool) -> Array:
     return np.where((seen[:, 2:] >= 0) == front, seen[:, :2], np.nan)
 
 
-def _shading(size: int = 360) -> Array:
-    """Gray levels (size, size) of a white ball lit from the upper left; the caller clips it to the disk."""
-    x, y = np.meshgrid(np.linspace(-1, 1, size), np.linspace(-1, 1, size))
-    z = np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))
-    light = np.array([-0.42, 0.52, 0.74])
-    lit = np.clip(x * light[0] + y * light[1] + z * light[2], -0.35, 1)
-    return np.asarray(0.885 + 0.115 * (lit + 0.35) / 1.35, dtype=np.float64)
+def _shading() -> Array:
+    """Gray levels of a white ball lit from the upper left; the caller clips them to the disk."""
+    x, y, z = _ball(360)
+    lit = np.clip(-0.42 * x + 0.52 * y + 0.74 * z, -0.35, 1)
+    return np.asarray(0.885 + 0.115 * (lit + 0.35) / 1.35)
 
 
 def _draw_sphere(axes: Axes, sphere: Sphere) -> None:
     """Draw ball, regions, random starts, class structure and final features; first, and fainter, the far side."""
     from matplotlib.patches import Circle, Polygon
 
-    frame = _camera(sphere.view, sphere.pole)
+    frame, ball = _camera(sphere.view, sphere.pole), _ball(201)
     axes.set_aspect("equal")
     disk = Circle((0, 0), 1.0, facecolor="none", edgecolor="none", zorder=0)
     axes.add_patch(disk)
-    ball = axes.imshow(
-        _shading(), cmap="gray", vmin=0, vmax=1, origin="lower", extent=(-1, 1, -1, 1), interpolation="none"
-    )
-    ball.set_clip_path(disk)
+    gray: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "none"}
+    axes.imshow(_shading(), origin="lower", extent=(-1, 1, -1, 1), **gray).set_clip_path(disk)
     axes.set_xlim(-1.06, 1.06)
     axes.set_ylim(-1.42, 1.06)
     for front, order in ((False, 1.0), (True, 4.0)):
@@ -244,15 +180,18 @@ def _draw_sphere(axes: Axes, sphere: Sphere) -> None:
         for index, task in enumerate(sphere.tasks):
             color = task.color
             if task.cap is not None:
-                outline = _cap_outline(task.cap, frame, front=front)
-                axes.fill(*outline.T, color=color, alpha=0.24 if front else 0.1, lw=0, zorder=order + 0.5)
+                cosine = _cap_cosine(task.cap, frame, ball, front=front)
+                look: dict[str, Any] = {"colors": [color], "alpha": 0.24 if front else 0.1}
+                cap = axes.contourf(
+                    *ball[:2], cosine, [np.cos(task.cap.half_angle), 2], zorder=order + 0.5, **look
+                )
+                cap.set_clip_path(disk)
                 x, y = _side(_circle(task.cap.axis, task.cap.half_angle), frame, front).T
                 far: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.35, "linestyle": (0, (3, 2))}
                 axes.plot(x, y, color=color, zorder=order + 1, **({"linewidth": 0.9} if front else far))
             x, y = _side(task.history[0], frame, front).T
-            axes.scatter(
-                x, y, s=1, color=color, alpha=0.45 if front else 0.1, linewidths=0, zorder=order + 1.2
-            )
+            alpha = 0.45 if front else 0.1
+            axes.scatter(x, y, s=1, color=color, alpha=alpha, linewidths=0, zorder=order + 1.2)
             # Collapsed classes are hundreds of equal marks, of which one is enough.
             x, y = _side(np.unique(task.final.round(3), axis=0), frame, front).T
             inside, outside = (color, style.PAPER) if front else (style.PAPER, color)
@@ -262,11 +201,8 @@ def _draw_sphere(axes: Axes, sphere: Sphere) -> None:
             )  # fmt: skip
     for task in sphere.tasks:
         ink, corners = sphere.structure or task.color, (task.vertices @ frame.T)[:, :2]
-        axes.add_patch(
-            Polygon(
-                corners, facecolor=ink + "1A", edgecolor=ink, linewidth=1.1, joinstyle="round", zorder=6.5
-            )
-        )
+        look = {"facecolor": ink + "1A", "edgecolor": ink, "linewidth": 1.1, "joinstyle": "round"}
+        axes.add_patch(Polygon(corners, zorder=6.5, **look))
     axes.add_patch(Circle((0, 0), 1.0, facecolor="none", edgecolor="#5C6670", linewidth=0.7, zorder=7))
     axes.set_title(sphere.title, pad=3)
     axes.text(0, -1.1, sphere.caption, ha="center", va="top", fontsize=6.8, color="#4A525B", linespacing=1.35)
@@ -285,10 +221,8 @@ def sphere_figure(spheres: Sequence[Sphere], *, columns: int = 3) -> Figure:
         axes.set_axis_off()
     for axes, sphere in zip(grid.flat, spheres, strict=False):
         _draw_sphere(axes, sphere)
-    handles = _legend(spheres)
-    figure.legend(
-        handles=handles, loc="lower center", ncols=2 * columns + 1, handletextpad=0.3, columnspacing=1.1
-    )
+    look: dict[str, Any] = {"handletextpad": 0.3, "columnspacing": 1.1}
+    figure.legend(handles=_legend(spheres), loc="lower center", ncols=2 * columns + 1, **look)
     return figure
 
 
@@ -303,13 +237,12 @@ def _legend(spheres: Sequence[Sphere]) -> list[Artist]:
         Line2D([], [], color=t.color, marker=style.marker(i), markersize=5, linestyle="none", label=t.name)
         for i, t in enumerate(most)
     ]
-    dots: dict[str, Any] = {"color": color, "linestyle": "none"}
     if trained:
         structure = next((sphere.structure for sphere in spheres if sphere.structure), style.INK)
         handles.append(Line2D([], [], color=structure, linewidth=1.1, label="class structure"))
-    handles.append(
-        Line2D([], [], marker="o", markersize=4.2, markerfacecolor="white", label="far side", **dots)
-    )
+    dots: dict[str, Any] = {"color": color, "linestyle": "none"}
+    hollow: dict[str, Any] = {"marker": "o", "markersize": 4.2, "markerfacecolor": "white"}
+    handles.append(Line2D([], [], label="far side", **dots, **hollow))
     if any(task.cap for sphere in spheres for task in sphere.tasks):
         region = "region, theory" if trained else "region"
         handles.append(Patch(facecolor=color + "3D", edgecolor=color, linewidth=0.9, label=region))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,12 +53,16 @@ def marker(index: int) -> str:
     return MARKERS[(index % len(PALETTE) + 3 * (index // len(PALETTE))) % len(MARKERS)]
 
 
-@contextmanager
-def paper_style(more: Mapping[Any, Any] | None = None) -> Iterator[None]:
-    """Inside this block matplotlib draws in the project's style, without a display; `more` are further settings."""
-    import matplotlib
+PAGE = Path(__file__).with_name("page.mplstyle")
+"""What charts add to the project's style."""
 
-    with matplotlib.rc_context(dict(more or {}), Path(__file__).with_name("paper.mplstyle")):
+
+@contextmanager
+def paper_style(*more: Path | dict[str, Any]) -> Iterator[None]:
+    """Inside this block matplotlib draws in the project's style, without a display, and with what `more` adds."""
+    from matplotlib import style
+
+    with style.context([PAGE.with_name("paper.mplstyle"), *more]):
         yield
 
 

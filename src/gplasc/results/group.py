@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference, Spread, spread
@@ -44,23 +47,16 @@ def measured(record: Record) -> dict[Measure, float]:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs with equal settings except for the seed.
+    """Runs with equal settings except for the seed."""
 
-    Args:
-        labels: The place of the group in a table: stream, buffer, row, ...
-        values: The numbers of each measure by seed; a seed without the number is left out.
-        runs: The id of the run of each seed, also where it failed and has no numbers.
-        settings: Every setting but the seed, under its dotted name.
-        bases: Names of the rows that the group is compared with.
-        records: The records of the runs where they are at hand, in the order of their seeds.
-    """
-
-    labels: Mapping[str, Any]
-    values: Mapping[Measure, Mapping[int, float]]
-    runs: Mapping[int, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    bases: tuple[str, ...] = ()
-    records: tuple[Record, ...] = ()
+    labels: Mapping[str, Any]  # its place in a table: stream, buffer, row, ...
+    values: Mapping[Measure, Mapping[int, float]]  # by seed; a seed without the number is left out
+    runs: Mapping[int, str] = field(
+        default_factory=dict
+    )  # by seed, also where a run failed and has no numbers
+    settings: Mapping[str, Any] = field(default_factory=dict)  # all but the seed, under dotted names
+    bases: tuple[str, ...] = ()  # names of the rows that it is compared with
+    records: tuple[Record, ...] = ()  # where they are at hand, in the order of their seeds
 
     @classmethod
     def of(cls, records: Iterable[Record], labels: Mapping[str, Any] | None = None) -> Group:
@@ -111,9 +107,10 @@ class Group:
         total = sum(theirs[seed] for seed in both)
         return sum(ours[seed] for seed in both) / total if total else None
 
-    def matrix(self, scenario: str) -> list[list[float | None]]:
-        """Return the accuracy matrix averaged over the records; None where no record has a value."""
-        return mean_matrix([record.matrix[scenario] for record in self.records])
+    def matrix(self, scenario: str) -> NDArray[np.float64]:
+        """Return the accuracy matrix averaged over the records; NaN where no record has a value."""
+        matrices = np.array([record.matrix[scenario] for record in self.records], dtype=float)
+        return np.asarray(np.ma.masked_invalid(matrices).mean(axis=0).filled(np.nan))
 
     def geometry(self, after: int, name: str) -> list[Any]:
         """Return the value `name` of each record's geometry after task number `after`, counted from 0."""
@@ -133,16 +130,3 @@ def by_measure(numbers: Iterable[tuple[int, Mapping[Measure, float]]]) -> dict[M
 def finite(values: Iterable[Any]) -> list[float]:
     """Return the values that are finite numbers: records hold None, and NaN where a run diverged."""
     return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
-
-
-def mean_matrix(matrices: Sequence[Sequence[Sequence[float | None]]]) -> list[list[float | None]]:
-    """Average matrices of the same shape entry by entry over the values that are there.
-
-    >>> mean_matrix([[[1.0, None]], [[3.0, None]]])
-    [[2.0, None]]
-    """
-    result: list[list[float | None]] = []
-    for rows in zip(*matrices, strict=True):
-        columns = [finite(entries) for entries in zip(*rows, strict=True)]
-        result.append([sum(there) / len(there) if there else None for there in columns])
-    return result

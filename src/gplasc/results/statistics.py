@@ -21,6 +21,16 @@ class Spread:
     std: float
     count: int
 
+    @property
+    def low(self) -> float:
+        """One standard deviation below the mean."""
+        return self.mean - self.std
+
+    @property
+    def high(self) -> float:
+        """One standard deviation above the mean."""
+        return self.mean + self.std
+
     def __str__(self) -> str:
         spread = f" ± {self.std:.2f}" if self.count > 1 else ""
         return f"{self.mean:.2f}{spread} (n={self.count})"

@@ -20,6 +20,7 @@ from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.report.charts import Chart, Series, write_charts
+from gplasc.results.statistics import Spread, spread
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
 from gplasc.study.cell import Cell, Executor, Outcome
@@ -354,25 +355,28 @@ def _plot(study: Study, trials: Sequence[FrozenTrial], path: Path) -> Path:
     """Draw the accuracies in the order of the trials, and which settings mattered."""
     complete = _in_state(trials, "COMPLETE")
     pruned = [trial for trial in _in_state(trials, "PRUNED") if trial.intermediate_values]
-    numbers = tuple(trial.number for trial in complete)
-    values: tuple[float, ...] = tuple(trial.value or 0.0 for trial in complete)
-    ends = tuple(trial.intermediate_values[max(trial.intermediate_values)] for trial in pruned)
-    best = tuple(accumulate(values, max))
+    values = {trial.number: trial.value or 0.0 for trial in complete}
+    ends = {trial.number: trial.intermediate_values[max(trial.intermediate_values)] for trial in pruned}
+    best = dict(zip(values, accumulate(values.values(), max), strict=True))
     history = (
-        Series("best so far", numbers, best, color=5),
-        Series("complete, after the last task", numbers, values, joined=False),
-        Series("pruned, when it ended", tuple(t.number for t in pruned), ends, color=6, joined=False),
+        Series("best so far", _points(best), color=5),
+        Series("complete, after the last task", _points(values), joined=False),
+        Series("pruned, when it ended", _points(ends), color=6, joined=False),
     )
     shares: dict[str, float] = {}
     matters = "What mattered: needs two different complete trials"
-    if len(set(values)) > 1:
+    if len(set(values.values())) > 1:
         from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
         matters = "What mattered (fANOVA)"  # how much of the variance of the accuracy each setting explains
         shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
-    bars = (Series("share", tuple(shares), tuple(shares.values())),)
+    bars = (Series("share", _points(shares)),)
     charts = (
         Chart("History", "trial", "class-IL accuracy on validation, percent", history, ""),
         Chart(matters, "", "share of the variance explained", bars, "", "stack"),
     )
     return write_charts(charts, path, (".svg",), columns=2)[0]
+
+
+def _points(numbers: Mapping[Any, float]) -> dict[Any, Spread]:
+    return {place: spread([number]) for place, number in numbers.items()}

@@ -262,8 +262,7 @@ def _gains_chart(comparisons: Sequence[Results]) -> Chart:
     for number, name in enumerate(dict.fromkeys(_compared(group) for group, *_ in rows)):
         own = [row for row in rows if _compared(row[0]) == name]
         x = [f"{g.bases[0]} on {g.labels['stream']}" + f", buffer {buffer}" * several for g, buffer, _ in own]
-        mean, low, high = zip(*((gain.mean, gain.low, gain.high) for *_, gain in own), strict=True)
-        series.append(Series(name, tuple(x), mean, low, high, number))
+        series.append(Series(name, dict(zip(x, (gain for *_, gain in own), strict=True)), number))
     splits = " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
     return Chart(
         f"Gain in final class-IL accuracy on {splits}",

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from gplasc.report.panels import Panel
 from gplasc.report.section import Section
-from gplasc.report.sections.accuracy import accuracy_by_task
+from gplasc.report.sections.accuracy import accuracy_by_task, forgetting, matrices
 from gplasc.report.sections.effect import settings_effect
-from gplasc.report.sections.forgetting import forgetting
 from gplasc.report.sections.geometry import geometry
-from gplasc.report.sections.matrices import matrices
-from gplasc.report.sections.paper import against_paper
 from gplasc.report.sections.provenance import provenance
-from gplasc.report.sections.summary import summary
+from gplasc.report.sections.summary import against_paper, summary
 from gplasc.report.sections.time import time
 
 

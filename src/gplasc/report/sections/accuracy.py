@@ -1,21 +1,32 @@
-"""Mean accuracy after each task, and of each task at the end."""
+"""What the accuracy matrices say: accuracy by task, forgetting, and the matrices themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.charts import Chart, Series
-from gplasc.report.panels import LINES, Panel
-from gplasc.report.section import Section
-from gplasc.report.wording import file_name, say_values
-from gplasc.results.group import Group, finite
+from gplasc.report.charts import Chart, Guide, Series
+from gplasc.report.heatmap import HeatMap
+from gplasc.report.panels import LINES, ROWS, Panel
+from gplasc.report.section import Block, Section
+from gplasc.report.wording import file_name, say_values, show_difference, show_spread
+from gplasc.results.group import Group, Measure
 from gplasc.results.statistics import Spread, spread
 
 _KINDS = (
     ("Mean accuracy on the tasks seen", "tasks learned", "After", "after-task"),
     ("Accuracy on each task at the end", "task", "On", "at-the-end"),
 )
+_METRICS = {
+    "forgetting": "forgetting",
+    "forgetting_nonnegative": "never below 0",
+    "backward_transfer": "backward transfer",
+}
+_CELLS = 20_000  # entries of heat maps that the page shows at most; the rest is in the CSV tables
 
 
 def accuracy_by_task(panels: Sequence[Panel]) -> Section | None:
@@ -29,31 +40,97 @@ def accuracy_by_task(panels: Sequence[Panel]) -> Section | None:
 
 
 def _charts(panel: Panel) -> list[Chart]:
-    places = range(1, panel.num_tasks + 1)
     charts = []
     for what, label, last, name in _KINDS:
         for scenario, title in SCENARIOS.items():
-            lines = tuple(
-                Series.of(
-                    row, places, _spreads(group, scenario, at_the_end=label == "task"), *panel.looks[row]
-                )
+            lines = [
+                Series(row, _by_task(group, scenario, at_the_end=label == "task"), *panel.looks[row])
                 for group in panel.best(LINES)
                 if (row := group.labels["row"])
-            )
-            words = f"{last} the last task: {say_values((line.name, line.y[-1]) for line in lines)}."
+            ]
+            ends = [(line.name, line.values[panel.num_tasks].mean) for line in lines]
+            words = f"{last} the last task: {say_values(ends)}."
             charts.append(
                 Chart(
-                    f"{what}, {title}", label, "accuracy, percent", lines, words, zero_based=True,
+                    f"{what}, {title}", label, "accuracy, percent", tuple(lines), words, zero_based=True,
                     name=f"{name}-{file_name(scenario)}",
                 )
             )  # fmt: skip
     return charts
 
 
-def _spreads(group: Group, scenario: str, *, at_the_end: bool) -> list[Spread]:
+def _by_task(group: Group, scenario: str, *, at_the_end: bool) -> dict[float | str, Spread]:
     """For each task the accuracy on it at the end, or the mean over the tasks seen after it, over the runs."""
-    matrices = [record.matrix[scenario] for record in group.records]
-    if at_the_end:
-        return [spread(finite(column)) for column in zip(*(matrix[-1] for matrix in matrices), strict=True)]
-    seen = [[finite(row) for row in rows] for rows in zip(*matrices, strict=True)]
-    return [spread([sum(row) / len(row) for row in rows if row]) for rows in seen]
+    matrices = np.array([record.matrix[scenario] for record in group.records], dtype=float)
+    seen = np.ma.masked_invalid(matrices)
+    by_task = seen[:, -1] if at_the_end else seen.mean(axis=2)
+    return {task: spread(column.compressed().tolist()) for task, column in enumerate(by_task.T, 1)}
+
+
+def forgetting(panels: Sequence[Panel]) -> Section | None:
+    """How much of what was learned is lost."""
+    text = (
+        "Forgetting is the best accuracy a task ever had before the last task, minus what it has at the end, averaged "
+        "over all tasks but the last (Chaudhry et al., 2018): lower is better, and below 0 means that later tasks "
+        "helped. The second column counts the last row among the best, so that it is never below 0. Backward transfer "
+        "is the accuracy at the end minus that when the task had just been learned."
+    )
+    return Section.of("Forgetting", text, [(p, _forgotten(p) if p.num_tasks > 1 else (), "") for p in panels])
+
+
+def _forgotten(panel: Panel) -> list[Block]:
+    measures = {
+        scenario: [Measure(metric, scenario=scenario) for metric in _METRICS] for scenario in SCENARIOS
+    }
+    series = tuple(
+        Series(title, {g.labels["row"]: g.spread(measures[scenario][0]) for g in panel.best(ROWS)}, index)
+        for index, (scenario, title) in enumerate(SCENARIOS.items())
+    )
+    ends = [(str(row), value.mean) for row, value in series[0].values.items()]
+    words = f"Class-IL forgetting in points: {say_values(ends)}."
+    title = "Forgetting after the last task"
+    guides = (Guide(0.0),)
+    chart = Chart(title, "", "percentage points", series, words, "interval", guides, name="forgetting")
+    rows = []
+    for group in panel.groups:
+        row: list[str | Marked] = [group.labels["row"]]
+        for own in measures.values():
+            row += [show_spread(group.spread(measure)) for measure in own]
+            row.append(show_difference(panel.gain(group, own[0]), more_is_better=False))
+        rows.append(row)
+    names = (*_METRICS.values(), "change by plug-in")
+    columns = ("method", *(f"{title} {name}" for title in SCENARIOS.values() for name in names))
+    return [chart, Table("Forgetting, percentage points", columns, rows, name="forgetting")]
+
+
+def matrices(panels: Sequence[Panel]) -> Section | None:
+    """Every accuracy matrix as a heat map; its color shows what was lost or gained since a task was learned."""
+    left, hidden = _CELLS, 0
+    parts = []
+    for panel in panels:
+        shown = [group for group in panel.groups if (left := left - 2 * panel.num_tasks**2) >= 0]
+        hidden += len(panel.groups) - len(shown)
+        maps = [_matrix(group, scenario) for scenario in SCENARIOS for group in shown]
+        # One scale for the panel, so that methods compare; changes of a few points stay pale.
+        top = max(
+            [5.0, *(float(np.nan_to_num(abs(heat.shades)).max()) for heat in maps if heat.shades is not None)]
+        )
+        remark = f"Full color: a change of {top:.0f} points."
+        parts.append((panel, [replace(heat, top=top) for heat in maps], remark))
+    text = (
+        "Row t, column i: accuracy in percent on task i after learning task t, mean over seeds. The color is the "
+        "change since the task was learned: orange where accuracy was lost, blue where it was gained."
+    )
+    note = f"{hidden} more are left out here; `gplasc report --tables` writes all of them."
+    return Section.of("Accuracy matrices", text, parts, fold_above=1, notes=[note] if hidden else ())
+
+
+def _matrix(group: Group, scenario: str) -> HeatMap:
+    matrix, row = group.matrix(scenario), group.labels["row"]
+    tasks = tuple(str(task) for task in range(1, len(matrix) + 1))
+    return HeatMap(
+        f"{row}, {SCENARIOS[scenario]}", tasks, tasks, matrix, matrix - matrix.diagonal(),
+        corner="after / on task",
+        digits=1 if len(tasks) <= 10 else 0,
+        name=f"matrix-{file_name(row)}-{file_name(scenario)}",
+    )  # fmt: skip

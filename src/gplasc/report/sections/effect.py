@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Series
 from gplasc.report.panels import Panel, varying_settings
-from gplasc.report.section import Section, Subsection
+from gplasc.report.section import Section
 from gplasc.report.wording import file_name, show_value
 from gplasc.results.group import Group, Measure
 
@@ -28,7 +28,7 @@ def settings_effect(panels: Sequence[Panel]) -> Section | None:
                 charts += [_chart(name, slices, scenario) for scenario in SCENARIOS]
         if charts:
             folder = f"{file_name(stream, 24)}-{file_name(scale)}"
-            parts.append(Subsection(f"{stream}, {scale} scale", tuple(charts), folder=folder))
+            parts.append(Section(f"{stream}, {scale} scale", tuple(charts), folder=folder))
     text = "Each line varies one setting and keeps all others that were given; presets may follow."
     return Section("Effect of settings", text=text, parts=tuple(parts)) if parts else None
 
@@ -61,11 +61,11 @@ def _chart(name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str) 
     measure = Measure("final_accuracy", scenario=scenario)
     lines, words = [], []
     for index, (label, groups) in enumerate(slices):
-        spreads = [group.spread(measure) for group in groups]
-        lines.append(Series.of(label, [float(group.settings[name]) for group in groups], spreads, index))
-        pairs = [(y, x) for x, y, *_ in lines[-1].points()]
-        if pairs:
-            low, high = min(pairs), max(pairs)
+        line = Series(label, {float(group.settings[name]): group.spread(measure) for group in groups}, index)
+        lines.append(line)
+        places, means, *_ = line.columns()
+        if places:
+            low, high = min(zip(means, places, strict=True)), max(zip(means, places, strict=True))
             words.append(f"{label} from {low[0]:.1f} at {low[1]:g} to {high[0]:.1f} at {high[1]:g}")
     values = [float(group.settings[name]) for _, groups in slices for group in groups]
     return Chart(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+import numpy as np
 
 from gplasc.report.charts import Chart, Guide, Series
 from gplasc.report.heatmap import HeatMap
@@ -12,35 +13,29 @@ from gplasc.report.projection import center_sphere
 from gplasc.report.section import Block, Section
 from gplasc.report.sphere import Sphere
 from gplasc.report.wording import file_name, say_values
-from gplasc.results.group import finite, mean_matrix
+from gplasc.results.group import finite
 from gplasc.results.statistics import spread
 
 _COSINE_CELLS = 5_000  # entries of cosine matrices that the page shows at most
 _SPHERES = 4  # spheres in a page at most
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return spread(finite(values)).mean
-
-
-def _past_mean(values: Sequence[float]) -> float | None:
-    """Mean over all tasks but the current one, which has had no time to move."""
-    return _mean(values[:-1])
-
-
-_DIAGNOSES: tuple[tuple[str, str, str, Callable[[Any], float | None]], ...] = (
-    ("center_cosine_mean", "Cosine between task centers", "mean over pairs", float),
-    ("center_norm", "Length of the task centers", "mean over tasks", _mean),
-    ("radius", "Radius of the task regions", "mean over tasks", _mean),
-    ("vertex_cosine", "Cosine of task centers to their vertices", "mean over tasks", _mean),
-    ("drift", "Drift of past class means", "mean distance", _past_mean),
+_MEAN = slice(None)
+_PAST = slice(None, -1)  # all tasks but the current one, which has had no time to move
+_DIAGNOSES = (
+    ("center_cosine_mean", "Cosine between task centers", "mean over pairs", None),
+    ("center_norm", "Length of the task centers", "mean over tasks", _MEAN),
+    ("radius", "Radius of the task regions", "mean over tasks", _MEAN),
+    ("vertex_cosine", "Cosine of task centers to their vertices", "mean over tasks", _MEAN),
+    ("drift", "Drift of past class means", "mean distance", _PAST),
     (
         "pairs_below_threshold",
         "Class pairs farther apart than their region allows",
         "share of pairs of the task just learned",
-        float,
+        None,
     ),
 )
+"""Name, title and label of what is drawn, and the tasks whose mean it is, unless it is a number already."""
 _NO_PAIRS = (
     "No pair of classes of a task just learned has a cosine below the plug-in's threshold k: all classes lie inside "
     "the region of their task, so the range term is zero."
@@ -78,17 +73,23 @@ def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
         simplex = -1 / (panel.num_tasks - 1)
         guides["center_cosine_mean"] = (Guide(simplex, f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"),)
     charts = []
-    for name, title, label, reduce in _DIAGNOSES:
+    for name, title, label, tasks in _DIAGNOSES:
         lines = []
         for group in panel.best(LINES):
-            values = [finite(map(reduce, group.geometry(after, name))) for after in range(panel.num_tasks)]
-            points = [(after, spread(numbers)) for after, numbers in enumerate(values, 1) if numbers]
+            points = {}
+            for after in range(panel.num_tasks):
+                values = group.geometry(after, name)
+                means = [spread(finite(value[tasks])).mean for value in values] if tasks else values
+                if numbers := finite(means):
+                    points[after + 1] = spread(numbers)
             row = group.labels["row"]
             if points:
-                places, spreads = zip(*points, strict=True)
-                lines.append(Series.of(row, places, spreads, *panel.looks[row]))
-        words = f"After the last task: {say_values((line.name, line.y[-1]) for line in lines)}."
-        if name == "pairs_below_threshold" and not any(y for line in lines for y in line.y):
+                lines.append(Series(row, points, *panel.looks[row]))
+        ends = [(line.name, list(line.values.values())[-1].mean) for line in lines]
+        words = f"After the last task: {say_values(ends)}."
+        if name == "pairs_below_threshold" and not any(
+            v.mean for line in lines for v in line.values.values()
+        ):
             notes += [_NO_PAIRS] if lines else []
         elif lines:
             charts.append(
@@ -119,11 +120,9 @@ def _cosine_maps(panel: Panel, room: int) -> list[HeatMap]:
         last = [cosines for cosines in group.geometry(size - 1, "center_cosines") if cosines]
         room -= size * (size - 1) // 2
         if last and size > 1 and room >= 0:
-            mean = mean_matrix(last)
             # Both halves are the same; the diagonal is 1.
-            rows = tuple(
-                tuple(mean[i][j] if j < i else None for j in range(size - 1)) for i in range(1, size)
-            )
+            mean = np.array(last, dtype=float).mean(axis=0)[1:, :-1]
+            rows = np.where(np.tri(size - 1, dtype=bool), mean, np.nan)
             tasks = tuple(str(task + 1) for task in range(size))
             row = group.labels["row"]
             maps.append(

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 
 from gplasc._io.table import Column, Table
 from gplasc.report.panels import Panel, varying_settings
-from gplasc.report.section import Section, Subsection
+from gplasc.report.section import Section
 from gplasc.report.wording import show_value
 from gplasc.results.group import Group
 from gplasc.results.record import Record
@@ -37,11 +37,11 @@ def _settings(panels: Sequence[Panel], groups: Sequence[Group]) -> Section:
     """The settings that all runs share, and the other settings of each group."""
     differing = set(varying_settings(groups))
     shared = _values("Settings shared by all runs", groups[0], groups[0].settings.keys() - differing)
-    parts = [Subsection("Shared by all runs", (shared,), folded=True)] if shared.rows else []
+    parts = [Section("Shared by all runs", (shared,), folded=True)] if shared.rows else []
     if len(groups) > 1:
         for panel in panels:
             tables = tuple(_values(group.labels["row"], group, differing) for group in panel.groups)
-            parts.append(Subsection(panel.title, tables, folded=True))
+            parts.append(Section(panel.title, tables, folded=True))
     seeds = sorted({record.seed for group in groups for record in group.records})
     listed = ", ".join(map(str, seeds[:20])) + " and more" * (len(seeds) > 20)
     text = f"Seeds: {listed}. The last column names the preset a value comes from, or says that it was given."
@@ -57,12 +57,7 @@ def _values(title: str, group: Group, names: Set[str]) -> Table:
 
 def _runs(panels: Sequence[Panel]) -> Section:
     """By which code, where and when every run was computed, and what its stream held."""
-    rows = [
-        _run(record, group.labels["row"], panel)
-        for panel in panels
-        for group in panel.groups
-        for record in group.records
-    ]
+    rows = [_run(record, group.labels["row"], panel) for panel in panels for group, record in panel.runs]
     # What is the same for all runs is said once.
     same = [name for name in _ENVIRONMENT if len(rows) > 1 and len({row[name] for row in rows}) == 1]
     kept = [name for name in rows[0] if name not in same]
@@ -71,8 +66,8 @@ def _runs(panels: Sequence[Panel]) -> Section:
     facts = "; ".join(f"{name} {rows[0][name] or 'unknown'}" for name in same)
     text = f"The same for all runs: {facts}." if same else ""
     parts = (
-        Subsection("Runs", (table,), text, folded=len(rows) > 30),
-        Subsection("Streams", (_streams(panels),), folded=True),
+        Section("Runs", (table,), text, folded=len(rows) > 30),
+        Section("Streams", (_streams(panels),), folded=True),
     )
     return Section("Provenance", parts=parts)
 

@@ -1,20 +1,22 @@
-"""Final accuracy of every group with the gain of the plug-ins."""
+"""Final accuracy of every group with the gain of the plug-ins, and next to the published numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from gplasc._io.table import Marked, Table
+from gplasc._io.table import Column, Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
+from gplasc.published import Published
 from gplasc.report.charts import Chart, Guide, Series
 from gplasc.report.panels import ROWS, Panel, rank, unlike
-from gplasc.report.section import Block, Section
-from gplasc.report.wording import show_difference, show_spread, show_value
-from gplasc.results.group import Measure, finite
+from gplasc.report.section import Section
+from gplasc.report.wording import show_difference, show_spread, show_value, signed
+from gplasc.results.group import Group, Measure, finite
 from gplasc.results.statistics import ENOUGH_PAIRS
 
 _ACCURACIES = {scenario: Measure("final_accuracy", scenario=scenario) for scenario in SCENARIOS}
+_PUBLISHED = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
 
 
 def summary(panels: Sequence[Panel]) -> Section | None:
@@ -26,14 +28,9 @@ def summary(panels: Sequence[Panel]) -> Section | None:
         "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark intervals of at least "
         f"{ENOUGH_PAIRS} seeds that do not include 0."
     )
-    parts = [(panel, _blocks(panel), "") for panel in panels]
+    parts = [(panel, (_summary_table(panel), _gain_chart(panel)), "") for panel in panels]
     notes = [note for panel in panels for note in _unlike_notes(panel)]
     return Section.of("Summary", text, parts, fold_above=math.inf, notes=notes)
-
-
-def _blocks(panel: Panel) -> list[Block]:
-    chart = _gain_chart(panel)
-    return [_summary_table(panel), chart] if chart.drawable else [_summary_table(panel)]
 
 
 def _unlike_notes(panel: Panel) -> list[str]:
@@ -76,18 +73,71 @@ def _summary_table(panel: Panel) -> Table:
 
 def _gain_chart(panel: Panel) -> Chart:
     """The gains as dots with intervals."""
-    best = sorted((group for group, _ in panel.pairs), key=rank, reverse=True)[:ROWS]
-    labels = [group.labels["row"] for group in best]
-    series = []
-    for index, (scenario, measure) in enumerate(_ACCURACIES.items()):
-        measured = {group.labels["row"]: panel.gain(group, measure) for group, _ in panel.pairs}
-        gains = {label: gain for label, gain in measured.items() if gain and label in labels}
-        values, low, high = (
-            tuple(getattr(gain, end) for gain in gains.values()) for end in ("mean", "low", "high")
-        )
-        series.append(Series(SCENARIOS[scenario], tuple(gains), values, low, high, index))
-        if index == 0:
-            words = "; ".join(f"{label} {show_difference(gain).value}" for label, gain in gains.items())
+    shown = sorted((group for group, _ in panel.pairs), key=rank, reverse=True)[:ROWS]
+    best = {group.labels["row"]: group for group, _ in panel.pairs if group in shown}
+    gains = [
+        {label: gain for label, group in best.items() if (gain := panel.gain(group, measure))}
+        for measure in _ACCURACIES.values()
+    ]
+    series = tuple(
+        Series(title, own, index)
+        for index, (title, own) in enumerate(zip(SCENARIOS.values(), gains, strict=True))
+    )
+    words = "; ".join(f"{label} {show_difference(gain).value}" for label, gain in gains[0].items())
     text = f"Class-IL gain in points: {words}."
     title = "Gain by the plug-in over the same method without it"
-    return Chart(title, "", "percentage points", tuple(series), text, "interval", (Guide(0.0),), name="gain")
+    return Chart(title, "", "percentage points", series, text, "interval", (Guide(0.0),), name="gain")
+
+
+def against_paper(panels: Sequence[Panel]) -> Section | None:
+    """Our numbers and the published ones, where there are any."""
+    notes: list[str] = []
+    parts = [(panel, [table] if (table := _table(panel, notes)) else [], "") for panel in panels]
+    text = (
+        "Published numbers are those of the full protocol. A difference is given only where ours was measured at "
+        "paper scale too; elsewhere the two stand side by side to compare the order of methods and the sign of gains, "
+        "and are no reproduction."
+    )
+    return Section.of("Compared with the paper", text, parts, fold_above=math.inf, notes=notes)
+
+
+def _table(panel: Panel, notes: list[str]) -> Table | None:
+    """Our and the paper's numbers for one panel; None when the paper has none. Adds the remarks to the notes.
+
+    A variant of a method that differs from the preset has no published counterpart, so it is left out.
+    """
+    rows = []
+    titles = [group.first.title for group in panel.groups]
+    for group in panel.groups:
+        given = any(source == "given" for name, source in group.first.sources.items() if "." in name)
+        if titles.count(group.first.title) > 1 and given:
+            continue
+        for scenario in SCENARIOS:
+            for metric in _PUBLISHED:
+                measure = Measure(metric, scenario=scenario)
+                for number in panel.published(group, measure):
+                    rows.append(_row(group, panel, measure, number))
+                    notes += [f"{number.label}, {number.printed}: {note}" for note in number.notes]
+    columns = (
+        "method", Column("metric", "left"), Column("published in", "left"), f"ours, {panel.scale} scale", "n",
+        "the paper", "ours − paper", "our gain", "the paper's gain",
+    )  # fmt: skip
+    return Table("Ours and the paper's", columns, rows, panel.scale_notes, name="paper") if rows else None
+
+
+def _row(group: Group, panel: Panel, measure: Measure, number: Published) -> tuple[str | Marked, ...]:
+    ours = group.spread(measure)
+    gap = ours.mean - number.mean
+    comparable = panel.scale == "paper" and math.isfinite(gap)
+    theirs = panel.published_gain(number, group, measure)
+    return (
+        group.labels["row"],
+        f"{SCENARIOS[measure.scenario or '']} {_PUBLISHED[measure.metric]}",
+        number.label,
+        show_spread(ours),
+        str(ours.count),
+        str(number),
+        signed(gap) if comparable else Marked("–", "muted"),
+        str(show_difference(panel.gain(group, measure)).value),
+        "–" if theirs is None else signed(theirs),
+    )

@@ -28,13 +28,12 @@ def _blocks(panel: Panel) -> list[Block]:
     if not names:
         return []
     shown = panel.best(ROWS)
-    labels = tuple(group.labels["row"] for group in shown)
     series = tuple(
-        Series(name, labels, tuple(_seconds(group, name).mean for group in shown), color=index)
+        Series(name, {g.labels["row"]: spread([_seconds(g, name).mean]) for g in shown}, index)
         for index, name in enumerate(names)
     )
-    totals = [sum(_seconds(group, name).mean for name in names) for group in shown]
-    words = f"Seconds in all: {say_values(zip(labels, totals, strict=True))}."
+    totals = [(g.labels["row"], sum(_seconds(g, name).mean for name in names)) for g in shown]
+    words = f"Seconds in all: {say_values(totals)}."
     rows = []
     for group in panel.groups:
         base = panel.base(group)
