@@ -178,12 +178,58 @@ def test_no_batch_gives_nan_or_a_missing_graph(case, dtype, num_classes):
     assert old.grad.isfinite().all()
     if case == "no rows":
         assert terms["range"].item() == terms["position"].item() == 0
-    assert all(math.isfinite(value) for value in criterion.report().values())
+    assert all(math.isfinite(value) for value in measured(criterion).values())
+
+
+def measured(criterion: GPLASC) -> dict[str, float]:
+    return {name: value for name, value in criterion.report().items() if name not in ("acting", "frame")}
+
+
+def test_the_report_says_which_terms_act():
+    """Of the real gradients of a training step: a term that is not added to the loss does not act."""
+    criterion, encoder = GPLASC(3, 8, num_classes=2, lambda_distill=0.0), nn.Linear(6, 8)
+    terms = criterion(encoder(signed(10, 6)), LABELS % 2, 0)
+    assert criterion.report()["acting"].count("is it added to the loss?") == 2
+    terms["position"].backward()
+    size = float(terms["position"].detach())
+    acting = criterion.report()["acting"]
+    assert acting.startswith("yes: range ")
+    assert f"position {size:z.3g} (acts)" in acting
+    assert "is it added" in acting.partition("position")[0]
+    assert acting.endswith("distill 0 (zero)")
+    criterion(encoder(signed(10, 6)).detach(), LABELS % 2, 0)
+    assert criterion.report()["acting"].startswith("no: ")
+    assert "features without gradient" in criterion.report()["acting"]
+
+
+def test_features_that_stay_without_a_gradient_are_warned_about():
+    criterion = GPLASC(3, 8)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(30):
+            criterion(signed(10, 8), LABELS, 0)
+    assert [(w.filename, "not detached" in str(w.message)) for w in seen] == [(__file__, True)]
+
+
+def test_the_published_criterion_has_the_weights_frame_and_target_of_the_paper():
+    criterion = GPLASC.published(3, 8, num_classes=2)
+    assert (criterion.lambda_range, criterion.lambda_position, criterion.lambda_distill) == (1.0, 1.0, 1.0)
+    assert (criterion.frame, criterion.position_target, criterion.limit_gradient) == (
+        "simplex",
+        "unit",
+        False,
+    )
+    features = signed(10, 8)
+    z, vertex = losses.unit_rows(features), criterion.vertices[0]
+    terms = criterion(features, LABELS % 2, 0)
+    assert torch.allclose(terms["position"], losses.position_loss(z, LABELS % 2, vertex))
+    assert torch.allclose(terms["range"], losses.range_loss(z, LABELS % 2, criterion.region(0).k))
+    assert GPLASC.published(3, 8, lambda_range=0.0).lambda_range == 0
 
 
 def test_the_report_is_measured_not_assumed():
     criterion = GPLASC(3, 8, margin=0.1, num_classes=2)
-    assert criterion.report() == {}
+    assert criterion.report() == {"acting": "no: the criterion was not called yet", "frame": "auto"}
     features = signed(10, 8)
     criterion(features, LABELS, 1)
     z = losses.unit_rows(features)
@@ -191,6 +237,7 @@ def test_the_report_is_measured_not_assumed():
     cosines = [float(z[i] @ z[j]) for i in range(10) for j in range(10) if LABELS[i] != LABELS[j]]
     center = losses.kernels.task_center(z, LABELS)
     report = criterion.report()
+    assert (report.pop("frame"), report.pop("acting")[:3]) == ("simplex", "no:")
     assert all(type(value) is float for value in report.values())
     assert report["active_hinge_fraction"] == pytest.approx(sum(c < k for c in cosines) / len(cosines))
     assert report["center_norm"] == pytest.approx(center.norm().item())
@@ -352,7 +399,8 @@ def test_it_works_inside_a_compiled_step(num_classes, tasks):
         found.backward()
         assert found.item() == pytest.approx(expected.item(), abs=1e-6)
         assert torch.allclose(encoder.weight.grad, gradient, atol=1e-6)
-        assert criterion.report() == pytest.approx(twin.report(), abs=1e-6)
+        assert measured(criterion) == pytest.approx(measured(twin), abs=1e-6)
+        assert "not watched" in criterion.report()["acting"]
     assert torch.equal(criterion.classes_seen, twin.classes_seen)
     torch.compiler.reset()
 
@@ -517,12 +565,13 @@ def test_other_devices_are_checked_once_in_a_hundred_calls_and_in_the_report(mon
     criterion = GPLASC(3, 8, num_classes=2)
     bad = signed(10, 8)
     bad[0, 0] = float("nan")
-    criterion(signed(10, 8), LABELS, 1)
+    good = signed(10, 8).requires_grad_()
+    criterion(good, LABELS, 1)
     criterion(bad, LABELS, 1)
     for _ in range(97):
-        criterion(signed(10, 8), LABELS, 1)
+        criterion(good, LABELS, 1)
     with pytest.raises(ValueError, match="features must be finite"):
-        criterion(signed(10, 8), LABELS, 1)
+        criterion(good, LABELS, 1)
     criterion(bad, LABELS, 1)
     with pytest.warns(UserWarning, match="features must be finite"):
         criterion.report()
@@ -558,7 +607,7 @@ def test_a_center_of_zero_is_warned_about():
 def test_classes_with_the_same_direction_in_many_batches_are_warned_about():
     """Rows that differ in their norm only, as after a collapse to one point; a batch of one class says nothing."""
     criterion = GPLASC(3, 8, num_classes=2, frame="simplex")
-    same = torch.arange(1.0, 11.0)[:, None] * signed(1, 8)
+    same = (torch.arange(1.0, 11.0)[:, None] * signed(1, 8)).requires_grad_()
     for features in (*[same] * 19, signed(10, 8), *[same] * 19):
         criterion(features, LABELS, 0)
         criterion(features, torch.full((10,), 4), 0)

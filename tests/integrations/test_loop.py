@@ -197,8 +197,38 @@ def test_saved_in_the_middle_of_a_task_it_continues_bit_for_bit(tmp_path, stop):
 
 def test_more_tasks_than_announced_get_directions():
     loop = new_loop(new_encoder())
-    loop.begin_task(4)
-    assert loop.criterion.num_tasks == 5
+    for task in range(4):
+        loop.begin_task(task)
+        loop.end_task()
+    assert loop.criterion.num_tasks == 4
+
+
+def one_hot(x, y):
+    return x, nn.functional.one_hot(y)
+
+
+def second_task(loop: GPLASCLoop) -> GPLASCLoop:
+    loop.begin_task()
+    loop.terms(*batch(0, 0))
+    loop.end_task()
+    loop.begin_task()
+    return loop
+
+
+@pytest.mark.parametrize(
+    ("use", "sentence"),
+    [
+        (
+            lambda loop: second_task(loop).terms(*batch(0, 1)),
+            "belong to earlier tasks.*number labels over all tasks",
+        ),
+        (lambda loop: second_task(loop).terms(*batch(1, 0), features=torch.randn(8, 8)), "not detached"),
+    ],
+)
+def test_what_would_do_nothing_is_warned_about_at_the_line_of_the_caller(use, sentence):
+    with pytest.warns(UserWarning, match=sentence) as caught:
+        use(new_loop(new_encoder()))
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +238,11 @@ def test_more_tasks_than_announced_get_directions():
         (lambda loop: loop.end_task(), "call begin_task"),
         (lambda loop: (loop.begin_task(), loop.begin_task()), "call end_task"),
         (lambda loop: loop.begin_task(num_classes=0), "1 class or more"),
+        (lambda loop: loop.begin_task(2), "the next one is 0: tasks are counted from 0"),
+        (
+            lambda loop: (loop.begin_task(), loop.terms(batch(0, 0)[0], torch.arange(8) % 5)),
+            "0, 1, 2, 3, 4, but .* 2",
+        ),
         (lambda loop: loop.load_state_dict({}), "does not fit"),
         (lambda loop: loop.load("absent.safetensors"), "cannot be read"),
         (lambda loop: new_loop(loop.encoder, memory=-1), "memory is -1"),
@@ -216,3 +251,15 @@ def test_more_tasks_than_announced_get_directions():
 def test_mistakes_get_one_sentence(use, sentence):
     with pytest.raises(UserError, match=sentence):
         use(new_loop(new_encoder()))
+
+
+@pytest.mark.parametrize("call", [GPLASCLoop.terms, lambda loop, x, y: loop.criterion(loop.encoder(x), y, 0)])
+def test_one_hot_labels_and_too_many_labels_are_named(call):
+    loop = new_loop(new_encoder())
+    loop.begin_task()
+    with pytest.raises(
+        ValueError, match=r"must have shape \(8,\), got \(8, 2\). Pass class numbers: \w+.argmax\(1\)"
+    ):
+        call(loop, *one_hot(*batch(0, 0)))
+    with pytest.raises((UserError, ValueError), match="num_classes says"):
+        call(loop, batch(0, 0)[0], torch.arange(8) % 5)

@@ -3,7 +3,7 @@
 import inspect
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -165,6 +165,16 @@ class GPLASC(Regions):
         self.monitor = Monitor()
         self._check_settings()
 
+    @classmethod
+    def published(cls, num_tasks: int, feature_dim: int, **settings: Any) -> Self:
+        """Return the criterion as the paper has it: weights of 1, a simplex, unit targets, no limit on gradients.
+
+        It was made for a contrastive loss next to it; `settings` are further arguments, or replace these.
+        """
+        paper: dict[str, Any] = {"frame": "simplex", "position_target": "unit", "limit_gradient": False}
+        weights = dict.fromkeys(("lambda_range", "lambda_position", "lambda_distill"), 1.0)
+        return cls(num_tasks, feature_dim, **{**paper, **weights, **settings})
+
     stored = (
         *(name for name in inspect.signature(__init__).parameters if name not in ("self", "num_classes")),
         "angle",
@@ -240,7 +250,8 @@ class GPLASC(Regions):
                 )
             if self.lambda_assign > 0:
                 terms["assign"] = self._assign(z, labels, task, past_features, past_labels)
-            self.monitor.check(z, labels, past_features, previous_features)
+            self.monitor.check(z, labels, past_features, previous_features, self.class_counts[task])
+            self.monitor.follow(terms, features)
             return terms
 
     def class_places(self, tasks: int) -> Tensor:
@@ -264,15 +275,17 @@ class GPLASC(Regions):
             )
         return self.places(known)
 
-    def report(self) -> dict[str, float]:
+    def report(self) -> dict[str, Any]:
         """Return measurements of the last step. Only this method always synchronizes the device.
 
         Returns:
+            acting, one line that says whether the terms act: the size of each, and whether a backward pass brings its
+            gradient to the features; frame, the name of the arrangement of the directions; and as numbers
             active_hinge_fraction, the share of pairs of different classes below the threshold; center_norm and
             center_cosine, the norm of the task's center and its cosine to the direction; threshold and target_norm,
-            their targets. Empty before the first step; without the entries of terms whose lambda is 0.
+            their targets. Without the numbers of terms whose lambda is 0, or before the first step.
         """
-        return self.monitor.report()
+        return {"acting": self.monitor.acting(), "frame": self.frame, **self.monitor.report()}
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -13,6 +13,7 @@ from gplasc._io.files import atomic_path
 from gplasc.criterion import GPLASC
 from gplasc.criterion.terms import PLACE_WEIGHT, add_places, gather
 from gplasc.errors import UserError
+from gplasc.losses.checks import check_tensor
 from gplasc.memory import Buffer
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.reservoir import offer
@@ -95,20 +96,23 @@ class GPLASCLoop:
         """Begin a task.
 
         Args:
-            task: The number of the task, from 0; default: the next one. More directions are added to the criterion
-                if it has none for the task.
+            task: The number of the task, from 0, which must be the next one. More directions are added to the
+                criterion if it has none for the task.
             num_classes: The number of classes of the task; default: counted in the batches.
 
         Raises:
-            UserError: If a task is open already, or a number is not allowed.
+            UserError: If a task is open already, or a number is not allowed or not the next one.
         """
         if self.task is not None:
             raise UserError(f"task {self.task} is not complete; call end_task() before the next begin_task()")
-        if (task is not None and task < 0) or (num_classes is not None and num_classes < 1):
+        if num_classes is not None and num_classes < 1:
+            raise UserError(f"num_classes is {num_classes}; a task has 1 class or more")
+        if task not in (None, self.tasks_done):
             raise UserError(
-                f"task is {task} and num_classes is {num_classes}; tasks are counted from 0, a task has 1 class or more"
+                f"task is {task}, but {self.tasks_done} tasks were completed, so the next one is {self.tasks_done}: "
+                "tasks are counted from 0; to continue an earlier training call load() first"
             )
-        self.task = self.tasks_done if task is None else task
+        self.task = self.tasks_done
         if self.task >= self.criterion.num_tasks:
             self.criterion.extend(self.task + 1)
         if num_classes is not None:
@@ -129,17 +133,21 @@ class GPLASCLoop:
             ``{"range", "position", "distill"}``, with ``lambda_assign`` also ``"assign"``: tensors of shape ().
 
         Raises:
-            UserError: If no task is open.
+            UserError: If no task is open, or it has more labels than classes.
         """
         if self.task is None:
             raise UserError("no task is open; call begin_task() first")
+        check_tensor("y", y, (len(x),), "labels")
         past = torch.isin(y, self._past_labels.to(y.device))
         if features is None:
             features = self._forward(x)
+        if torch.is_grad_enabled() and not features.requires_grad:
+            self.criterion.monitor.warn_detached()
         held, before, labels = self._held(x, y, past, features)
         # Labels and candidates are taken on the CPU: there is one synchronization, and the mask above is another.
         rows = {"x": x.detach()[~past].cpu(), "y": y.detach()[~past].cpu()}
         self._task_labels = torch.cat([self._task_labels, rows["y"]]).unique()
+        self._check_labels(y)
         if self.memory.capacity:
             offer(self._candidates, rows, self._random["candidates"])
         terms: dict[str, Tensor] = self.criterion(
@@ -282,6 +290,22 @@ class GPLASCLoop:
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path} cannot be read ({error}); give a file written by save()") from error
         self.load_state_dict(state)
+
+    def _check_labels(self, y: Tensor) -> None:
+        """Check that the task has no more labels than classes, and warn if it has none of its own."""
+        labels, count = self._task_labels.tolist(), self.criterion.class_counts[self.task or 0]
+        if count is not None and len(labels) > count:
+            raise UserError(
+                f"task {self.task} has the labels {', '.join(map(str, labels))}, but num_classes says {count}: pass "
+                "the number of classes of this task to begin_task(), or leave it out to count them"
+            )
+        if not labels and len(y):
+            self.criterion.monitor.warn_once(
+                "labels",
+                f"All labels of this batch (from {int(y.min())} to {int(y.max())}) belong to earlier tasks, so its "
+                f"rows count as past samples and task {self.task} has none of its own: number labels over all tasks, "
+                f"here from {int(self._past_labels.max()) + 1}, not from 0 in each task.",
+            )
 
     def _forward(self, x: Tensor) -> Tensor:
         with steady_statistics(self.encoder):

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -26,7 +27,10 @@ _ADVICE = (
 
 
 class Monitor:
-    """What the terms saw last, and warnings, each given once; `advice` ends one about features never negative."""
+    """What the terms saw last, whether they act, and warnings, each given once.
+
+    `advice` ends the warning about features that are never negative.
+    """
 
     def __init__(self, advice: str = _ADVICE) -> None:
         self.seen: dict[str, Tensor | float] = {}
@@ -37,6 +41,46 @@ class Monitor:
         self._same: Tensor | None = None  # batches in a row whose rows all had the same direction
         self._calls = 0
         self._warned: set[str] = set()
+        self._terms: dict[str, Tensor] = {}
+        self._arrived: set[str] = set()  # terms whose gradient was computed
+        self._watched = True
+        self._detached = 0  # calls in a row with features that have no gradient
+
+    def follow(self, terms: Mapping[str, Tensor], features: Tensor) -> None:
+        """Note the size of each term and whether a backward pass reaches it; warn if none can reach the features."""
+        self._terms = {name: term.detach() for name, term in terms.items()}
+        self._watched = not torch.compiler.is_compiling()  # a graph has no hooks
+        if not self._watched or not torch.is_grad_enabled():
+            return
+        for name, term in terms.items():
+            if term.requires_grad:
+                term.register_hook(lambda gradient, name=name: self._arrived.add(name))
+        self._detached = 0 if features.requires_grad or not len(features) else self._detached + 1
+        if self._detached == _SAME_CALLS:
+            self.warn_detached()
+
+    def warn_detached(self) -> None:
+        """Warn that the terms cannot train an encoder."""
+        self.warn_once(
+            "detached",
+            "The features have no gradient, so the terms cannot train the encoder: pass the output of the encoder "
+            "itself, not detached, not computed under torch.no_grad, and not of a frozen encoder.",
+        )
+
+    def acting(self) -> str:
+        """Say in one line whether the terms act: the size of each, and whether its gradient reaches the encoder."""
+        if not self._terms:
+            return "no: the criterion was not called yet"
+        states = {}
+        for name, term in self._terms.items():
+            state = "acts" if name in self._arrived else "not in a backward pass: is it added to the loss?"
+            state = "compiled, not watched" if not self._watched else state
+            state = "features without gradient" if self._detached else state
+            states[name] = state if float(term) else "zero"
+        sizes = ", ".join(
+            f"{name} {float(self._terms[name]):z.3g} ({state})" for name, state in states.items()
+        )
+        return f"{'yes' if 'acts' in states.values() else 'no'}: {sizes}"
 
     def note(self, **values: float | Tensor) -> None:
         """Store measurements of the last step, without synchronizing the device."""
@@ -59,22 +103,22 @@ class Monitor:
         if not torch.compiler.is_compiling():  # a compiled graph cannot read the value; the next report does
             self._inspect()
 
-    def check(self, z: Tensor, labels: Tensor, student: Tensor | None, teacher: Tensor | None) -> None:
-        """Raise an error for NaN and infinite features and warn about collapsed ones, without frequent syncs."""
+    def check(
+        self, z: Tensor, labels: Tensor, student: Tensor | None, teacher: Tensor | None, stated: int | None
+    ) -> None:
+        """Raise an error for features that are not finite and for more than the stated classes; warn of a collapse.
+
+        A device is not synchronized at every call.
+        """
         if z.device.type == "meta":
             return
-        faults = [z.new_zeros(())] * 6
+        faults = [z.new_zeros(())] * 3
         for index, rows in enumerate((z, student, teacher)):
             if rows is not None:
                 faults[index] = (~kernels.promote(rows.detach()).sum().isfinite()).to(z.dtype)
-        if len(z) > 0:
-            # A row of zeros stays one when it is normalized. A few rows are not enough to see a share of them.
-            share = (torch.linalg.vector_norm(z.detach(), dim=1) < 0.5).to(z.dtype).mean()
-            faults[3] = share if len(z) >= _FEWEST_ROWS else share.floor()
-            center = self.seen.get("center_norm")
-            if isinstance(center, Tensor):
-                faults[4] = (center < _SMALLEST_CENTER).to(z.dtype)
-            faults[5] = self._same = self._count_same(z.detach(), labels)
+        faults += self._collapse(z.detach(), labels) if len(z) else [z.new_zeros(())] * 3
+        present = (1 / kernels.class_sizes(labels).to(z.dtype)).sum().round()
+        faults.append(torch.where(present > (stated or len(z)), present, 0.0))
         stacked = torch.stack(faults)
         if self._faults is not None:
             stacked = torch.maximum(stacked, self._faults.to(stacked))
@@ -93,16 +137,22 @@ class Monitor:
             self._warned.add(key)
             warnings.warn(message, stacklevel=_caller_level())
 
-    def _count_same(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Return how many batches in a row had one direction for all their rows; those of one class do not count."""
+    def _collapse(self, z: Tensor, labels: Tensor) -> list[Tensor]:
+        """Return the share of zero rows, whether the center is 0, and for how many batches all rows are the same."""
+        # A row of zeros stays one when it is normalized. A few rows are not enough to see a share of them.
+        share = (torch.linalg.vector_norm(z, dim=1) < 0.5).to(z.dtype).mean()
+        center = self.seen.get("center_norm")
+        no_center = (center < _SMALLEST_CENTER).to(z.dtype) if isinstance(center, Tensor) else z.new_zeros(())
         before = z.new_zeros(()) if self._same is None else self._same.to(z)
         same = (z - z.mean(0)).square().sum(1).amax() < _SAME_DIRECTION
-        return torch.where((labels != labels[0]).any(), same * (before + 1), before)
+        # Batches of one class do not count.
+        self._same = torch.where((labels != labels[0]).any(), same * (before + 1), before)
+        return [share if len(z) >= _FEWEST_ROWS else share.floor(), no_center, self._same]
 
     def _read_faults(self) -> str | None:
         """Warn about collapsed features; return a message about features that are not finite. Synchronizes."""
         assert self._faults is not None
-        *broken, zeros, no_center, same = self._faults.tolist()
+        *broken, zeros, no_center, same, classes = self._faults.tolist()
         self._faults = None
         names = ("features", "past_features", "previous_features")
         wrong = [name for name, fault in zip(names, broken, strict=True) if fault]
@@ -110,6 +160,11 @@ class Monitor:
             return (
                 f"{' and '.join(wrong)} must be finite, but contain NaN or infinite values: lower the learning rate, "
                 "or check the inputs of the encoder."
+            )
+        if classes:
+            return (
+                f"a batch of one task has {classes:.0f} different labels, more than num_classes says: pass the number "
+                "of classes of each task, or leave it out to count them."
             )
         symptoms = {
             f"{zeros:.0%} of the rows are zero vectors": zeros >= 0.5,
@@ -153,7 +208,7 @@ def _caller_level() -> int:
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None:
         module = str(frame.f_globals.get("__name__"))
-        if not module.startswith("gplasc.criterion.") and module.partition(".")[0] != "torch":
+        if module.partition(".")[0] not in ("gplasc", "torch"):
             break
         frame, level = frame.f_back, level + 1
     return level

@@ -33,7 +33,8 @@ def check_tensor(
     right = [isinstance(want, str) or want == size for want, size in zip(shape, value.shape, strict=False)]
     if value.ndim != len(shape) or not all(right):
         text = str(shape).replace("'", "")
-        raise ValueError(f"{name} must have shape {text}, got {tuple(value.shape)}.")
+        one_hot = f" Pass class numbers: {name}.argmax(1)." if kind == "labels" and value.ndim == 2 else ""
+        raise ValueError(f"{name} must have shape {text}, got {tuple(value.shape)}.{one_hot}")
     if kind == "features" and not value.is_floating_point():
         raise TypeError(f"{name} must be floating point, got {value.dtype}: convert it with .float().")
     if kind == "labels" and value.dtype not in _LABEL_TYPES:
