@@ -446,11 +446,14 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
     assert page.count("```sh\ngplasc reproduce") == 2
 
 
-def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
-    def call(accuracy, folder, **more):
+@pytest.mark.parametrize("moved", [False, True], ids=["same machine", "machine with bfloat16"])
+def test_existing_summary_is_extended_without_the_folders_of_its_runs(moved, tmp_path, monkeypatch):
+    def call(accuracy, folder, summary="one.json", **more):
+        native = moved and folder != "a"
+        monkeypatch.setattr("gplasc.runs.precision.computes_bfloat16", lambda device: native)
         executor = Pretend(accuracy)
-        wanted = plan(trials=2, temperatures=(), **more)
-        done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / "one.json")
+        wanted = plan(trials=2, temperatures=(), set=("model.encoder=small", "model.width=32"), **more)
+        done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / summary)
         return done.results, executor.stages
 
     first, stages = call(noisy, "a", seeds=(0, 1))
@@ -459,8 +462,10 @@ def test_existing_summary_is_extended_without_the_folders_of_its_runs(tmp_path):
     assert (again, stages) == (first, [])
     longer, stages = call(noisy, "b", seeds=(0, 1, 2))
     assert [[config.seed for config in stage] for stage in stages] == [[2, 2]]
-    whole, _ = pretend(tmp_path / "c", noisy, trials=2, temperatures=(), seeds=(0, 1, 2))
-    assert longer.numbers == whole.results.numbers
+    assert {config.train.precision for config in stages[0]} == {"float32"}
+    moved = False
+    whole = call(noisy, "c", summary="whole.json", seeds=(0, 1, 2))[0]
+    assert longer.numbers == whole.numbers
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ LEAVES = frozenset(
 SMOKE = "run --stream seq-digits --method co2l --plugin gplasc --buffer 10 --scale smoke --device cpu --json --quiet"
 
 
+@pytest.fixture(autouse=True)
+def _float32_is_native(monkeypatch):
+    """The default precision depends on the machine; pinned is that of one without bfloat16."""
+    monkeypatch.setattr(adapters.COMPUTES_BFLOAT16, lambda device: False)
+
+
 def grid_digest(ids: list[str]) -> list[object]:
     return [len(ids), hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()]
 

@@ -9,6 +9,7 @@ import sys
 import time
 import tomllib
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,7 @@ from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
 from gplasc.study.cell import Outcome
 from gplasc.study.points import _published_space, tune_space
-from gplasc.study.search import Search, _finished, _open_study, _run_search, on_validation
+from gplasc.study.search import Search, _finished, _open_study, _run_search, on_validation, tune
 
 optuna = pytest.importorskip("optuna")
 SPACES = Path(__file__).parents[1] / "data" / "hyperparameter_space.csv"
@@ -132,6 +133,25 @@ def test_a_trial_is_pruned_by_its_accuracies_alone_whenever_they_arrive(tmp_path
     assert [(t.state, t.params, t.intermediate_values, t.value) for t in studies[True]] == [
         (t.state, t.params, t.intermediate_values, t.value) for t in studies[False]
     ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_all_trials_have_the_precision_that_the_first_machine_chose(first, tmp_path, monkeypatch):
+    request = RunRequest("seq-digits", "er", scale="smoke", settings={"model.width": 32})
+    search, seen = Search(request, {"train.lr": [n / 20 for n in range(1, 13)]}, 0, tmp_path), []
+
+    class Noting(Pretend):
+        def submit(self, cell, workspace, listener):
+            seen.append(cell.spec.config.train.precision)
+            return super().submit(cell, workspace, listener)
+
+    for native, trials in ((first, 2), (not first, 4)):
+        for module in ("study.search", "runs.precision"):
+            monkeypatch.setattr(f"gplasc.{module}.computes_bfloat16", lambda device, native=native: native)
+        tune(replace(search, trials=trials), Noting(True), Display())
+    precision = "bfloat16" if first else "float32"
+    assert set(seen) == {precision}
+    assert f'precision = "{precision}"' in (tmp_path / "best.toml").read_text()
 
 
 def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):

@@ -84,7 +84,9 @@ def _run(
     spec = options.request().resolve()
     if dry_run:
         from gplasc.runs.cost import measure_cost
+        from gplasc.runs.precision import settle
 
+        (spec,) = settle([spec], saving.out, place.device)
         print(measure_cost(spec, data_dir=place.data_dir, device=place.device)[1])
         return 0
     from gplasc._io.display import display

@@ -13,6 +13,30 @@ from gplasc.models import Network
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+# Channels of the first stage from which bfloat16 pays where a device computes it: measured, see docs/performance.md.
+# With fewer, and in encoders that are not named here, it saves nothing or costs time.
+_PAYS_FROM = {"resnet18": 16, "resnet18-fast": 16, "resnet10-fast": 16, "resnet18-imagenet": 16, "small": 32}
+
+
+def computes_bfloat16(device: str) -> bool:
+    """Return whether the device has instructions for bfloat16: AVX-512 BF16 (all with AMX have it), CUDA 8.0 and up."""
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return kind == "cpu" and torch.cpu._is_avx512_bf16_supported()
+
+
+def choose_precision(
+    encoder: str, width: int, *, trained: bool, native: bool
+) -> Literal["float32", "bfloat16"]:
+    """Return the precision that "auto" stands for: bfloat16 where it is native and makes the encoder's training faster.
+
+    An encoder of the user's own, of which nothing was measured, stays in float32, and so does a frozen one.
+    """
+    pays = trained and width >= _PAYS_FROM.get(encoder, width + 1)
+    return "bfloat16" if native and pays else "float32"
+
+
 class Hardware:
     """The device, the precision of convolutions and linear layers, and the processes of a run, each with its learner.
 

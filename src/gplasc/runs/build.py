@@ -42,6 +42,8 @@ def build_learner(
         dim, generator = images.shape[-1], Generators(config.seed)["weights.encoder"]
         encoder = FeatureAdapter(dim, generator=generator) if method.trains else FixedFeatures(dim)
     assert encoder is not None
+    precision = config.train.precision
+    assert precision != "auto", "resolved with the request"
     heads = frozenset().union(*(component.heads for component in components))
     return Learner(
         method,
@@ -49,7 +51,7 @@ def build_learner(
         _build_network(config, encoder, heads, expected.classes),
         settings=config,
         expected=expected,
-        hardware=Hardware(device, config.train.precision, processes, compiled=compiled),
+        hardware=Hardware(device, precision, processes, compiled=compiled),
         callbacks=callbacks,
     )
 

@@ -31,6 +31,7 @@ from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs._describe import describe
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
+from gplasc.runs.precision import settle
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
 from gplasc.settings.types import Config
@@ -72,6 +73,7 @@ def execute(
     """Compute a run, or what is left of it, in ``out/RUN_ID``; see `gplasc.run`."""
     processes = processes or Processes()
     spec = spec.identified(workspace.data_dir, stream=stream)
+    (spec,) = settle([spec], workspace.out, workspace.device)
     folder = RunFolder(workspace.out / spec.run_id)
     try:
         record = None if restart else read_record(folder.path)

@@ -18,6 +18,7 @@ from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
+from gplasc.runs.precision import resolve_auto
 from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Scale, Settings
@@ -141,7 +142,8 @@ class RunRequest:
         sources |= dict.fromkeys(("stream", "method", "plugins", "scale", *given), "given")
         if self.seed:
             sources["seed"] = "given"
-        sources = {name: sources.get(name, OURS) for name in config.flat()}
+        config, chosen = resolve_auto(config)
+        sources = {name: (sources | chosen).get(name, OURS) for name in config.flat()}
         own = zip(components, owners.values(), strict=True)
         presets = {name: owner for name, owner in own if is_file(name)}
         return RunSpec(config=config, sources=sources, presets=presets)

@@ -137,7 +137,11 @@ class Train(Settings):
         "also in the first task, one of train.epochs epochs",
     )
     keep_optimizer: bool = True
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "float32",
+        description="of convolutions and linear layers; auto: bfloat16 where the device computes it and the encoder "
+        "gains from it, chosen when the run is planned",
+    )
 
 
 class _Probe(Settings):

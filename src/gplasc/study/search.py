@@ -19,10 +19,13 @@ from gplasc._io.lock import Held, locked
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
+from gplasc.learning.devices import check_device, computes_bfloat16
 from gplasc.report.charts import Chart, Series, write_charts
 from gplasc.results.statistics import Spread, spread
+from gplasc.runs.precision import settled
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
+from gplasc.settings.types import Config
 from gplasc.study.cell import Cell, Executor, Outcome
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 _VALIDATION = 0.1  # share of the training samples that trials are evaluated on by default
 _SETTINGS = "settings"  # attribute of the study: what all its trials have in common
+_NATIVE = "computes_bfloat16"  # attribute of the study: whether its first device does
 _FOLDER = "folder"  # attribute of a trial: where it is computed
 _ERROR = "error"  # attribute of a trial whose run failed
 _SHOWN = 5  # trials in the printed table
@@ -58,6 +62,8 @@ class Search:
     seed: int = 0
     data_dir: Path | None = None
     device: str | None = None
+    native: bool = False
+    """Whether the precision "auto" is that of devices which compute bfloat16."""
 
     @property
     def workspace(self) -> Workspace:
@@ -70,7 +76,16 @@ class Search:
         Raises:
             UserError: If a value is not allowed, or the request asks for the test split.
         """
-        return replace(self.request, settings={**on_validation(self.request.settings), **params}).resolve()
+        return self._resolve({**on_validation(self.request.settings), **params})
+
+    def best(self, params: Mapping[str, Any]) -> Config:
+        """Return the settings of a trial for a run that is evaluated on the test split."""
+        given = self.request.settings.items()
+        kept = {n: value for n, value in given if n.rpartition(".")[2] not in ("validation", "evaluate_on")}
+        return self._resolve({**kept, **params}).config
+
+    def _resolve(self, settings: Mapping[str, Any]) -> RunSpec:
+        return settled(replace(self.request, settings=settings).resolve(), native=self.native)
 
 
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +122,7 @@ def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
         for value in values:
             search.resolve({name: value})
     study = _run_search(search, engine, display)
+    search = replace(search, native=_is_native(study, search))
     trials = _finished(study)
     table = write_atomic(search.out / "trials.csv", _trials_table(trials, search.space).to_csv())
     complete = sorted(_in_state(trials, "COMPLETE"), key=lambda trial: (-(trial.value or 0.0), trial.number))
@@ -125,7 +141,9 @@ def _run_search(search: Search, engine: Engine, display: Display) -> Study:
         raise UserError(f"--trials was given as {search.trials}; it must be at least 1")
     try:
         with locked(search.out / "lock", wait=False):
-            driver = _Driver(search, _open_study(search), engine.open(scale), display)
+            study = _open_study(search)
+            search = replace(search, native=_is_native(study, search))
+            driver = _Driver(search, study, engine.open(scale), display)
             compute(
                 driver.cells(),
                 search.workspace,
@@ -138,7 +156,15 @@ def _run_search(search: Search, engine: Engine, display: Display) -> Study:
         raise UserError(
             f"another command is tuning in {search.out}; wait for it, or choose another --out"
         ) from None
-    return driver.study
+    return study
+
+
+def _is_native(study: Study, search: Search) -> bool:
+    """Return what the command that began the study noted of its device; one of version 0.2.0 noted nothing."""
+    if _NATIVE not in study.user_attrs:
+        native = not _trials(study) and computes_bfloat16(check_device(search.device))
+        study.set_user_attr(_NATIVE, native)
+    return bool(study.user_attrs[_NATIVE])
 
 
 def _open_study(search: Search) -> Study:
@@ -320,11 +346,7 @@ class _Driver:
 
 def _best(search: Search, params: Mapping[str, Any], number: int) -> str:
     """Return the complete settings of the best trial as TOML, for runs that are evaluated on the test split."""
-    given = search.request.settings.items()
-    kept = {
-        name: value for name, value in given if name.rpartition(".")[2] not in ("validation", "evaluate_on")
-    }
-    config = replace(search.request, settings={**kept, **params}).resolve().config
+    config = search.best(params)
     chosen = ", ".join(f"{name}={value}" for name, value in params.items())
     return f"# Trial {number} of {search.trials}, chosen on a validation split: {chosen}\n{config.to_toml()}"
 

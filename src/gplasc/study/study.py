@@ -13,6 +13,7 @@ from gplasc._io.table import Column, Table
 from gplasc.errors import UserError
 from gplasc.results.group import Group, Measure, by_measure, measured
 from gplasc.results.record import Record, read_record
+from gplasc.runs.precision import settle
 from gplasc.runs.spec import identify_all
 from gplasc.runs.workspace import Workspace
 from gplasc.study.cell import Cell, Executor, Outcome
@@ -43,6 +44,7 @@ class Study:
         self.workspace = workspace or Workspace(Path("runs"))
         cells = list(cells)
         specs = identify_all([cell.spec for cell in cells], data_dir=self.workspace.data_dir)
+        specs = settle(specs, self.workspace.out, self.workspace.device, numbers or {})
         self.cells = tuple(replace(cell, spec=spec) for cell, spec in zip(cells, specs, strict=True))
         self.numbers = {run: dict(own) for run, own in (numbers or {}).items()}
         self.outcomes: dict[str, Outcome] = {}
