@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from gplasc._io.display import Display
 from gplasc.learning import Callback
 from gplasc.learning.devices import choose_precision, computes_bfloat16
-from gplasc.runs import precision
+from gplasc.runs import precision, spec
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
@@ -24,7 +24,12 @@ WIDE = {"model.width": 32}  # the small encoder gains from bfloat16 at this widt
 @pytest.fixture
 def machine(monkeypatch):
     """Return a function that makes this a machine with or without bfloat16."""
-    return lambda native: monkeypatch.setattr(precision, "computes_bfloat16", lambda device: native)
+
+    def become(native):
+        for module in (precision, spec):
+            monkeypatch.setattr(module, "computes_bfloat16", lambda device: native)
+
+    return become
 
 
 @pytest.mark.parametrize(
@@ -109,9 +114,8 @@ class PowerCut(Callback):
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_run_keeps_its_precision_on_another_machine(first, finished, machine, tiny, tmp_path):
     def compute(*callbacks):
-        spec = tiny("er", **WIDE)
         workspace = Workspace(tmp_path, device="cpu", save_steps=1)
-        return execute(spec, workspace, callbacks=callbacks, display=Display())
+        return execute(tiny("er", **WIDE), workspace, callbacks=callbacks, display=Display())
 
     machine(first)
     if finished:

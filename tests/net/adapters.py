@@ -18,7 +18,7 @@ from gplasc.settings.components import list_methods
 from gplasc.study.stored import read_results
 from gplasc.study.tables import comparison_tables, write_comparison
 
-COMPUTES_BFLOAT16 = "gplasc.runs.precision.computes_bfloat16"  # what the precision "auto" depends on
+COMPUTES_BFLOAT16 = "gplasc.runs.spec.computes_bfloat16"  # what the precision "auto" depends on
 RESULTS = Path(__file__).parents[2] / "results"
 
 

@@ -146,7 +146,7 @@ def test_all_trials_have_the_precision_that_the_first_machine_chose(first, tmp_p
             return super().submit(cell, workspace, listener)
 
     for native, trials in ((first, 2), (not first, 4)):
-        for module in ("study.search", "runs.precision"):
+        for module in ("study.search", "runs.spec"):
             monkeypatch.setattr(f"gplasc.{module}.computes_bfloat16", lambda device, native=native: native)
         tune(replace(search, trials=trials), Noting(True), Display())
     precision = "bfloat16" if first else "float32"

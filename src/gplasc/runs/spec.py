@@ -14,11 +14,11 @@ from pydantic import Field, ValidationError
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.learning import Component
+from gplasc.learning.devices import check_device, choose_precision, computes_bfloat16
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.runs.precision import resolve_auto
 from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Scale, Settings
@@ -26,6 +26,8 @@ from gplasc.streams import Stream, fingerprint
 
 OURS = "ours: the default"
 """The source of a value that nobody published or gave."""
+_PRECISION = "train.precision"
+_OPEN = "auto: suits the encoder and the device"
 _SYNONYMS = {"learning_rate": "lr", "batch_size": "batch", "num_epochs": "epochs", "buffer_size": "buffer"}
 """What others call a setting, for the hint after a wrong name."""
 
@@ -68,6 +70,23 @@ class RunSpec(Settings):
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
         """Add the digest of the data to what the run id covers; `stream` is one that has no name."""
         return self._with_data(fingerprint(stream or self.config.stream, data_dir=data_dir))
+
+    @property
+    def precision_is_open(self) -> bool:
+        """Whether nobody gave a precision, and `settled` was not called."""
+        return self.sources.get(_PRECISION) == _OPEN
+
+    def settled(self, *, native: bool, begun: bool = False) -> RunSpec:
+        """Return the run in the precision for devices that compute bfloat16, or for others; a given one stays."""
+        if not self.precision_is_open:
+            return self
+        source = (
+            "auto: as it was begun"
+            if begun
+            else "auto: suited the encoder and the device when it was planned"
+        )
+        config = _with_precision(self.config, native=native)
+        return self.model_copy(update={"config": config, "sources": {**self.sources, _PRECISION: source}})
 
     @classmethod
     def stored(cls, record: Record) -> RunSpec:
@@ -142,8 +161,10 @@ class RunRequest:
         sources |= dict.fromkeys(("stream", "method", "plugins", "scale", *given), "given")
         if self.seed:
             sources["seed"] = "given"
-        config, chosen = resolve_auto(config)
-        sources = {name: (sources | chosen).get(name, OURS) for name in config.flat()}
+        if config.train.precision == "auto":
+            native = computes_bfloat16(check_device(None))
+            config, sources[_PRECISION] = _with_precision(config, native=native), _OPEN
+        sources = {name: sources.get(name, OURS) for name in config.flat()}
         own = zip(components, owners.values(), strict=True)
         presets = {name: owner for name, owner in own if is_file(name)}
         return RunSpec(config=config, sources=sources, presets=presets)
@@ -230,6 +251,13 @@ def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
 def _identified(config: Config, name: str, digest: str) -> Config:
     """Add a digest to what the run id covers."""
     return config.model_copy(update={"identity": {**config.identity, name: digest}})
+
+
+def _with_precision(config: Config, *, native: bool) -> Config:
+    """Return the configuration with what the precision "auto" stands for."""
+    model, trained = config.model, config.model.encoder_lr > 0 and not config.stream.startswith("features:")
+    precision = choose_precision(model.encoder, model.width, trained=trained, native=native)
+    return config.model_copy(update={"train": config.train.model_copy(update={"precision": precision})})
 
 
 def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None) -> list[RunSpec]:

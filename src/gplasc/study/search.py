@@ -22,7 +22,6 @@ from gplasc.learning import checkpoints
 from gplasc.learning.devices import check_device, computes_bfloat16
 from gplasc.report.charts import Chart, Series, write_charts
 from gplasc.results.statistics import Spread, spread
-from gplasc.runs.precision import settled
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
@@ -85,7 +84,7 @@ class Search:
         return self._resolve({**kept, **params}).config
 
     def _resolve(self, settings: Mapping[str, Any]) -> RunSpec:
-        return settled(replace(self.request, settings=settings).resolve(), native=self.native)
+        return replace(self.request, settings=settings).resolve().settled(native=self.native)
 
 
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
