@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gplasc.paper import grid_names, load_experiment
+from gplasc.paper import is_grid, load_experiment
 
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=3,train=6,test=4"
@@ -166,7 +166,7 @@ def _reproduce(words: list[str]) -> list[str]:
         if not any(word.startswith("model.encoder=") for word in words):
             words += ["--set", "model.encoder=small"]
         return [*words, "--quiet"]
-    if words[1] not in grid_names():
+    if not is_grid(words[1]):
         return words
     experiment = load_experiment(words[1])
     rows = [row for row in experiment.rows if not methods or row.method in methods]

@@ -519,12 +519,10 @@ def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
     done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40), temperatures=())
     chart = _gains_chart([done.results])
     assert [series.name for series in chart.series] == ["gplasc"]
-    assert chart.series[0].x == tuple(f"co2l on {TINY}, buffer {size}" for size in (20, 40))
+    places = [f"co2l on {TINY}, buffer {size}" for size in (20, 40)]
     tests = done.results.groups(stage="test")
     gains = [row.difference(CLASS_IL, row.base_among(tests)) for row in tests if row.bases]
-    assert chart.series[0].points() == [
-        (x, gain.mean, gain.low, gain.high) for x, gain in zip(chart.series[0].x, gains, strict=True)
-    ]
+    assert chart.series[0].values == dict(zip(places, gains, strict=True))
     assert any(path.name == "gains.svg" for path in done.files)
     alone, _ = pretend(tmp_path, noisy, trials=1, methods=("er",), plugins=(), seeds=(0,))
     assert not any(path.name == "gains.svg" for path in alone.files), "nothing is compared"

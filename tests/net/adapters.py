@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from gplasc.cli import main
-from gplasc.paper import grid_names, load_experiment
+from gplasc.paper import is_grid, list_experiments, load_experiment
 from gplasc.runs.restore import restore
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_methods
@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 def experiments() -> list[str]:
     """Return the names of all experiments that are grids of runs."""
-    return grid_names()
+    return list(filter(is_grid, list_experiments()))
 
 
 def methods() -> list[str]:

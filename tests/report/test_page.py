@@ -18,7 +18,7 @@ from gplasc.report.findings import find_findings, headline
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.page import _write_blocks, build_report, write_report
 from gplasc.report.panels import make_panels
-from gplasc.report.section import Section
+from gplasc.report.section import Block, Section
 from gplasc.report.sections import build_sections
 from gplasc.results.record import Record, write_record
 
@@ -69,6 +69,10 @@ class Outline(HTMLParser):
 
 def sections_of(records: list[Record]) -> list[Section]:
     return build_sections(make_panels(records))
+
+
+def blocks_of(section: Section) -> list[Block]:
+    return [block for part in section.all_parts() for block in part.blocks]
 
 
 def grid(make_record: Any, seeds: int = 3, **more: Any) -> list[Any]:
@@ -177,7 +181,7 @@ def paper_tables(records: list[Record]) -> list[Table]:
         block
         for section in sections_of(records)
         if section.title == "Compared with the paper"
-        for block in section.all_blocks()
+        for block in blocks_of(section)
         if isinstance(block, Table)
     ]
 
@@ -220,7 +224,7 @@ def test_a_setting_varied_alone_is_drawn(make_record) -> None:
         for seed in (0, 1)
     ]
     (section,) = [s for s in sections_of(records) if s.title == "Effect of settings"]
-    chart = section.all_blocks()[0]
+    chart = blocks_of(section)[0]
     assert tuple(chart.series[0].values) == rates
     assert chart.log_x
     expected = [sum(record.metric() for record in records[i : i + 2]) / 2 for i in (0, 2, 4)]
@@ -413,7 +417,7 @@ def test_the_first_screen_answers(make_record) -> None:
         assert "at full scale" in words
         marked = [
             cell.mark
-            for row in sections_of(records)[0].all_blocks()[0].cells  # type: ignore[attr-defined]
+            for row in blocks_of(sections_of(records)[0])[0].cells  # type: ignore[attr-defined]
             for cell in row
         ]
         assert ("better" in marked) == (seeds == 5)
@@ -456,7 +460,7 @@ def test_matrices_show_what_was_lost_since_a_task_was_learned(make_data) -> None
     data = make_data(tasks=2)
     data["matrix"]["class_il"] = [[90.0, None], [60.0, 80.0]]
     (section,) = [s for s in sections_of([Record.parse(data)]) if s.title == "Accuracy matrices"]
-    heat = section.all_blocks()[0]
+    heat = blocks_of(section)[0]
     assert isinstance(heat, HeatMap)
     assert np.array_equal(heat.shades, [[0.0, math.nan], [-30.0, 0.0]], equal_nan=True)
     assert heat.cells()[1][0] == ("60.0", -1.0)

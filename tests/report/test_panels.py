@@ -13,7 +13,7 @@ def ratio(panel: Panel) -> str:
     """The last cell of the table of times."""
     section = time([panel])
     assert section is not None
-    table = section.all_blocks()[1]
+    table = section.parts[0].blocks[1]
     assert isinstance(table, Table)
     return str(table.cells[-1][-1].value)
 

@@ -24,12 +24,8 @@ _GRIDS = Path(__file__).parent / "grids"
 
 def list_experiments() -> dict[str, str]:
     """Return every experiment with its description: those that are code, then the grids."""
-    return EXPERIMENTS | {name: _read_grid(name)["title"] for name in grid_names()}
-
-
-def grid_names() -> list[str]:
-    """Return the names of all experiments that are grids of runs."""
-    return sorted(path.stem for path in _GRIDS.glob("*.toml"))
+    names = sorted(path.stem for path in _GRIDS.glob("*.toml"))
+    return EXPERIMENTS | {name: _read_grid(name)["title"] for name in names}
 
 
 def is_grid(name: str) -> bool:

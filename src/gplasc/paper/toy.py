@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from gplasc import geometry
@@ -29,7 +29,7 @@ from gplasc.paper.descent import Shape, descend, r2scl, random_points
 from gplasc.report import style
 from gplasc.report.render import render
 from gplasc.report.section import Section
-from gplasc.report.sphere import Cap, Sphere, TaskFeatures, sphere_figure
+from gplasc.report.sphere import Array, Cap, Sphere, TaskFeatures, sphere_figure
 
 _NUM_CLASSES = 3
 _NUM_TASKS = 3
@@ -52,10 +52,7 @@ _INTRODUCTION = (
     "theorem predicts. Panels (e) and (f): three tasks, one after the other; past features stay put."
 )
 
-_Array = NDArray[np.float64]
-
-
-_Region = tuple[float | None, _Array | None]
+_Region = tuple[float | None, Array | None]
 """The threshold of a task and the direction (3,) of its center, or none."""
 
 
@@ -98,7 +95,7 @@ def run_toy(
 
 def _train_task(
     k: float | None,
-    center: _Array | None,
+    center: Array | None,
     index: int = 0,
     *,
     points_per_class: int,
@@ -162,7 +159,7 @@ def _measure_overlap(
     }
 
 
-def _lattice(count: int) -> _Array:
+def _lattice(count: int) -> Array:
     """Evenly spread points on the sphere, (count, 3): a Fibonacci spiral, each point for an equal area."""
     index = np.arange(count) + 0.5
     height = 1 - 2 * index / count
@@ -171,7 +168,7 @@ def _lattice(count: int) -> _Array:
     return np.stack([ring * np.cos(turn), ring * np.sin(turn), height], axis=1)
 
 
-def _overlap(tasks: list[_Array], *, bandwidth: float = _BANDWIDTH, count: int = 4000) -> float:
+def _overlap(tasks: list[Array], *, bandwidth: float = _BANDWIDTH, count: int = 4000) -> float:
     """Overlap of tasks: the integral over the sphere of min(p_a, p_b), averaged over pairs of tasks.
 
     tasks: features (N, 3) of each task, unit rows. p is a kernel density with the von Mises-Fisher kernel
@@ -187,7 +184,7 @@ def _overlap(tasks: list[_Array], *, bandwidth: float = _BANDWIDTH, count: int =
     return float(np.mean([np.minimum(a, b).sum() for a, b in itertools.combinations(densities, 2)]))
 
 
-def _turned(task: _Array, center: _Array | None, generator: torch.Generator) -> _Array:
+def _turned(task: Array, center: Array | None, generator: torch.Generator) -> Array:
     """The task turned at random among the places that its loss does not tell apart, (N, 3).
 
     Without a center every rotation of the sphere, with one the rotations about it.
@@ -196,12 +193,10 @@ def _turned(task: _Array, center: _Array | None, generator: torch.Generator) -> 
         matrix, upper = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=generator))
         return np.asarray(task @ (matrix * upper.diagonal().sign()).numpy().T)
     angle = 2 * math.pi * float(torch.rand((), dtype=torch.float64, generator=generator))
-    along = np.outer(task @ center, center)
-    across = task - along
-    return np.asarray(along + math.cos(angle) * across + math.sin(angle) * np.cross(center, across))
+    return np.asarray(Rotation.from_rotvec(angle * center).apply(task))
 
 
-def _class_means(task: TaskFeatures) -> _Array:
+def _class_means(task: TaskFeatures) -> Array:
     """Mean final feature of each class on the sphere, (classes, 3) unit rows."""
     return np.asarray(task.vertices / np.linalg.norm(task.vertices, axis=1, keepdims=True))
 
@@ -231,13 +226,13 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> l
     return spheres
 
 
-def _across(first: _Array, second: _Array) -> _Array:
+def _across(first: Array, second: Array) -> Array:
     """The direction that is perpendicular to both, of length 1."""
     normal = np.cross(first, second)
     return np.asarray(normal / np.linalg.norm(normal))
 
 
-def _seen_from(axis: _Array, azimuth: _Array, elevation: float) -> _Array:
+def _seen_from(axis: Array, azimuth: Array, elevation: float) -> Array:
     """View direction (3,): `elevation` degrees above the plane across `axis`, on the side of `azimuth`."""
     across = azimuth - (azimuth @ axis) * axis
     across = across / np.linalg.norm(across)

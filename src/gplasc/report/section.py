@@ -52,7 +52,3 @@ class Section:
     def all_parts(self) -> tuple[Section, ...]:
         """The section's own blocks as a first part without a heading, then its parts."""
         return (Section("", self.blocks), *self.parts)
-
-    def all_blocks(self) -> list[Block]:
-        """Every figure and table."""
-        return [block for part in self.all_parts() for block in part.blocks]

@@ -45,8 +45,7 @@ def show_spread(value: Spread) -> str:
     """
     if not math.isfinite(value.mean):
         return "–"
-    std = f" ± {value.std:.2f}" if math.isfinite(value.std) else ""
-    return f"{value.mean:.2f}".replace("-", "−") + std
+    return value.text().replace("-", "−")
 
 
 def show_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
@@ -59,9 +58,9 @@ def show_difference(value: Difference | None, *, more_is_better: bool = True) ->
     """
     if value is None or not value.count:
         return Marked("–", "muted")
-    interval = f" [{signed(value.low)}, {signed(value.high)}]" if math.isfinite(value.low) else ""
     marks: tuple[Mark, Mark, Mark] = ("", "better", "worse")  # the last is also number -1
-    return Marked(signed(value.mean) + interval, marks[value.verdict if more_is_better else -value.verdict])
+    mark = marks[value.verdict if more_is_better else -value.verdict]
+    return Marked(value.text().replace("-", "−"), mark)
 
 
 def say_values(named: Iterable[tuple[str, float | None]]) -> str:

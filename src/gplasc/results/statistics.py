@@ -31,9 +31,13 @@ class Spread:
         """One standard deviation above the mean."""
         return self.mean + self.std
 
+    def text(self, digits: int = 2) -> str:
+        """Return mean and standard deviation with this many decimals."""
+        spread = f" ± {self.std:.{digits}f}" if self.count > 1 else ""
+        return f"{self.mean:.{digits}f}{spread}"
+
     def __str__(self) -> str:
-        spread = f" ± {self.std:.2f}" if self.count > 1 else ""
-        return f"{self.mean:.2f}{spread} (n={self.count})"
+        return f"{self.text()} (n={self.count})"
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -81,6 +85,10 @@ class Difference:
             return 0
         return (self.low > 0) - (self.high < 0)
 
+    def text(self, digits: int = 2) -> str:
+        """Return mean and interval with this many decimals."""
+        low, high = (f"{end:+.{digits}f}" for end in (self.low, self.high))
+        return f"{self.mean:+.{digits}f}" + (f" [{low}, {high}]" if self.count > 1 else "")
+
     def __str__(self) -> str:
-        interval = f" [{self.low:+.2f}, {self.high:+.2f}]" if self.count > 1 else ""
-        return f"{self.mean:+.2f}{interval} (n={self.count})"
+        return f"{self.text()} (n={self.count})"

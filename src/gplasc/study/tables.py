@@ -106,16 +106,11 @@ class _Number:
         spread, difference, digits = self.spread, self.difference, self.measure.digits
         lines = []
         if spread.count:
-            std = f" ± {spread.std:.{digits}f}" if spread.count > 1 else ""
-            lines.append(f"{spread.mean:.{digits}f}{std} (n={spread.count})")
+            lines.append(f"{spread.text(digits)} (n={spread.count})")
         if self.group.missing:
             lines.append(f"{self.group.missing} failed")
         if difference:
-            low, high = (f"{end:+.{digits}f}" for end in (difference.low, difference.high))
-            ends = f" [{low}, {high}]" if difference.count > 1 else ""
-            lines.append(
-                f"{difference.mean:+.{digits}f}{ends} to {self.group.bases[0]} (n={difference.count})"
-            )
+            lines.append(f"{difference.text(digits)} to {self.group.bases[0]} (n={difference.count})")
         if self.overhead is not None:
             lines.append(f"{self.overhead:+.1f} % time")
         if self.published:
