@@ -37,10 +37,12 @@ from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
 from gplasc.study.stored import CLASS_IL, OVERLAP, choose, read_results
-from gplasc.study.tables import _gains_chart, comparison_tables, write_gains
+from gplasc.study.tables import _gains_chart, comparison_tables
 
 ROOT = Path(__file__).parents[2]
-fill_tables = runpy.run_path(str(ROOT / "scripts" / "docs"))["fill_tables"]
+DOCS_SCRIPT = runpy.run_path(str(ROOT / "scripts" / "docs"))
+fill_tables = DOCS_SCRIPT["fill_tables"]
+NOTES = ROOT / "results" / "notes" / "README.md"
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=1,train=10,test=4"
 OTHER = "synthetic:tasks=2,classes=2,size=8,channels=1,train=10,test=5"
 PLUGIN = '''
@@ -470,7 +472,9 @@ def test_existing_summary_is_extended_without_the_folders_of_its_runs(moved, tmp
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+    "page",
+    [ROOT / "README.md", NOTES, *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda p: f"{p.parent.name}/{p.name}",
 )
 def test_tables_of_pages_equal_the_stored_results(page):
     text = page.read_text(encoding="utf-8")
@@ -496,23 +500,56 @@ def known_differences():
 
 def test_differences_in_the_text_of_pages_are_those_of_the_stored_results():
     known, quoted = known_differences(), 0
-    for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
-        text = re.sub(r"<!-- fair: .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for page in (ROOT / "README.md", ROOT / "docs" / "results.md", NOTES):
+        text = re.sub(
+            r"<!-- (fair|pairs): .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
         for match in QUOTED.finditer(text.replace("−", "-").replace("\n", " ")):
             quoted += 1
             assert tuple(part.removeprefix("+") for part in match.groups()) in known, (page.name, match[0])
     assert quoted
 
 
-def test_picture_of_the_gains_equals_the_stored_results(tmp_path):
-    stored = [read_results(path) for path in sorted((ROOT / "results").glob("*.json"))]
-    tuned = [one for one in stored if one.plan.experiment == "ladder" and one.plan.tunes]
-    (path,) = write_gains(tmp_path / "gains.svg", tuned)
-    drawn, shown = (picture.read_text() for picture in (path, ROOT / "docs" / "images" / "gains.svg"))
-    marks = [
-        re.findall(r'<use xlink:href="[^"]*" x="([\d.]+)" y="([\d.]+)"', text) for text in (drawn, shown)
-    ]
-    assert marks[0] == marks[1] != [], "run scripts/docs"
+def test_page_says_how_many_pairs_are_matched_and_how_many_survive():
+    """Rows that differ in more than the plug-in are marked; Holm's correction is over the pairs of each plug-in."""
+    pairs = DOCS_SCRIPT["tuned_pairs"](ROOT / "results")
+    differ = [pair for pair in pairs if pair.other]
+    kept = DOCS_SCRIPT["surviving"](pairs)
+    gains = {name: [pair for pair in pairs if pair.plugin == name] for name in ("gplasc", "gplasc-plus")}
+    left = {
+        name: [pair.gain.mean for pair in own if (pair.file, pair.row.labels["row"]) in kept]
+        for name, own in gains.items()
+    }
+    assert len(gains["gplasc"]) == len(gains["gplasc-plus"]) == 19
+    assert all(gain > 0 for gain in left["gplasc-plus"])
+    assert [f"{gain:.2f}" for gain in left["gplasc"]] == ["-4.00"], "iCaRL on Seq-Fashion"
+    text = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+    assert f"Of the {len(pairs)} pairs on test below, {len(differ)} differ in learning rate" in text
+    assert f"over the 19 pairs of each plug-in, {len(left['gplasc-plus'])} of the gains" in text
+    literal = [pair.gain for pair in gains["gplasc"]]
+    up, down = sum(gain.low > 0 for gain in literal), sum(gain.high < 0 for gain in literal)
+    assert f"consistent with {up} of 19 intervals, {down} contradict it" in text
+    assert text.count("† |") + text.count("†** |") >= len(differ)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"{len(differ)} of {len(pairs)} pairs" in readme
+
+
+def test_correction_is_holms():
+    """With three tests the limits are 0.05 / 3, 0.05 / 2 and 0.05; after the first that fails none is kept."""
+    pair, surviving = DOCS_SCRIPT["Pair"], DOCS_SCRIPT["surviving"]
+    zeros = dict.fromkeys(range(5), 0.0)
+
+    def made(name, gains):
+        groups = [
+            Group({"row": name}, {CLASS_IL: values}, settings={"plugins": ["gplasc"]})
+            for values in (dict(enumerate(gains)), zeros)
+        ]
+        return pair("one.json", *groups, groups[0].difference(CLASS_IL, groups[1]), [])
+
+    strong, weak, middle = [1.0, 1.1, 0.9, 1.0, 1.05], [1.0, -1.0, 0.5, 0.1, 0.3], [1.0, 0.3, 1.5, 0.5, 1.2]
+    three = [made("weak", weak), made("strong", strong), made("middle", middle)]
+    assert surviving(three) == {("one.json", "strong"), ("one.json", "middle")}  # p = 0.00001, 0.014, 0.6
+    assert surviving([*three, made("second", weak), made("third", weak)]) == {("one.json", "strong")}
 
 
 def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
