@@ -85,10 +85,13 @@ class StopAt(Callback):
             raise Stop
 
 
-@pytest.mark.parametrize("method", list_methods())
-def test_state_through_a_file_continues_bit_for_bit(method, tiny, tmp_path, new_learner):
+@pytest.mark.parametrize(
+    ("method", "optimizer"),
+    [*((method, "sgd") for method in list_methods()), ("gem", "adamw"), ("cclis", "adamw")],
+)
+def test_state_through_a_file_continues_bit_for_bit(method, optimizer, tiny, tmp_path, new_learner):
     """At every kind of stop, the one after the last task included, where only the record is missing."""
-    resolved = tiny(method, ("gplasc",), **{"train.lr": 0.05})
+    resolved = tiny(method, ("gplasc",), **{"train.lr": 0.05, "train.optimizer": optimizer})
     whole = new_learner(resolved)
     whole.learn(whole.stream)
     stops = [
@@ -147,22 +150,29 @@ def test_a_finished_run_keeps_what_is_needed_to_predict_and_to_go_on(method, tin
     assert not (other.folder / "state.pt").exists()
 
 
-def test_heads_grow_for_classes_that_were_not_announced(tiny, new_learner):
-    """New outputs are added behind the present ones, which keep weights and momentum."""
-    settings = {"train.lr": 0.05, "train.momentum": 0.9}
+@pytest.mark.parametrize(
+    ("optimizer", "names"), [("sgd", ["momentum_buffer"]), ("adamw", ["exp_avg", "exp_avg_sq"])]
+)
+def test_heads_grow_for_classes_that_were_not_announced(optimizer, names, tiny, new_learner):
+    """New outputs are added behind the present ones, which keep weights and the optimizer's state."""
+    settings = {"train.lr": 0.05, "train.momentum": 0.9, "train.optimizer": optimizer}
     learner = new_learner(tiny("er", **settings), StopAt(complete=1), announced=False)
     with pytest.raises(Stop):
         learner.learn(learner.stream)
     weight = learner.ctx.network.classifier.weight
-    momentum = learner.optimizer.state[weight]["momentum_buffer"].clone()
+    state = {name: learner.optimizer.state[weight][name].clone() for name in names}
+    steps = learner.optimizer.state[weight].get("step")
     before = weight.detach().clone()
     assert len(before) == 2
     learner.enter(learner.stream[1])
     grown = learner.ctx.network.classifier.weight
     assert torch.equal(grown[:2], before)
     assert len(grown) == 4
-    assert torch.equal(learner.optimizer.state[grown]["momentum_buffer"][:2], momentum)
-    assert not learner.optimizer.state[grown]["momentum_buffer"][2:].any()
+    for name, value in state.items():
+        assert value.any()
+        assert torch.equal(learner.optimizer.state[grown][name][:2], value)
+        assert not learner.optimizer.state[grown][name][2:].any()
+    assert learner.optimizer.state[grown].get("step") == steps
     assert any(p is grown for group in learner.optimizer.param_groups for p in group["params"])
 
 

@@ -6,6 +6,7 @@ import torch
 
 from gplasc.criterion.terms import region_terms
 from gplasc.errors import UserError
+from gplasc.runs.spec import RunRequest
 
 
 def range_and_position(z, labels, regions, task):
@@ -75,15 +76,16 @@ def test_sharing_changes_nothing_beside_a_method_with_views_of_its_own(tiny, sec
 
 @pytest.mark.parametrize(
     ("name", "default", "other"),
-    [("share_views", False, True)],
+    [("gplasc.share_views", False, True), ("train.optimizer", "sgd", "adamw")],
 )
 def test_a_younger_setting_is_not_written_at_its_default(tiny, name, default, other):
     """Runs that are older than it keep their ids."""
-    plain = tiny("er", ("gplasc",)).config
-    assert name not in plain.options["gplasc"]
-    assert tiny("er", ("gplasc",), **{f"gplasc.{name}": default}).config.run_id == plain.run_id
-    changed = tiny("er", ("gplasc",), **{f"gplasc.{name}": other}).config
-    assert changed.options["gplasc"][name] == other
+    given = {"train.lr": 0.1, "train.weight_decay": 0.0, "train.warmup_from": 0.01}  # presets of an optimizer
+    plain = tiny("er", ("gplasc",), **given).config
+    assert name not in plain.flat()
+    assert tiny("er", ("gplasc",), **given, **{name: default}).config.run_id == plain.run_id
+    changed = tiny("er", ("gplasc",), **given, **{name: other}).config
+    assert changed.flat()[name] == other
     assert changed.run_id != plain.run_id
 
 
@@ -186,6 +188,42 @@ def test_targets(tiny, target, new_learner):
         warnings.simplefilter("ignore")
         learner.learn(learner.stream)
     assert "vertex_cosine" in learner.evaluator.geometry[-1]
+
+
+@pytest.mark.parametrize(("relu", "frame"), [(True, "nonnegative"), (False, "simplex")])
+def test_with_an_encoder_of_the_users_own_the_frame_suits_its_features(
+    relu, frame, tiny, new_learner, tmp_path
+):
+    """Its features are known when the first batch was seen; no term is dead, and a restart has the same frame."""
+    file = tmp_path / "mine.py"
+    last = ", nn.ReLU()" if relu else ""
+    file.write_text(
+        "from torch import nn\n\n\ndef mine():\n"
+        f"    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8){last})\n"
+    )
+    resolved = tiny("co2l", ("gplasc",), **{"model.encoder": f"{file}:mine"})
+    learner = new_learner(resolved)
+    assert learner.ctx.modules["gplasc"].frame == "auto"
+    learner.learn_task(learner.stream[0])
+    regions = learner.ctx.modules["gplasc"]
+    assert regions.frame == frame
+    assert float(learner.plugins[0].monitor.seen["target_norm"]) == regions.region(0).center_norm
+    again = new_learner(resolved)
+    again.load_state_dict(learner.state_dict())
+    assert again.ctx.modules["gplasc"].frame == frame
+    assert torch.equal(again.ctx.modules["gplasc"].vertices, regions.vertices)
+
+
+@pytest.mark.parametrize(
+    ("stream", "features"),
+    [("folder:my", "signed"), ("npz:my.npz", "signed"), ("my-object", "signed"), ("seq-digits", "relu")],
+)
+@pytest.mark.parametrize("scale", ["paper", "cpu", "smoke"])
+def test_features_are_signed_by_default_on_data_of_the_users_own(stream, features, scale):
+    spec = RunRequest(stream, "co2l", ("gplasc",), scale=scale).resolve()
+    assert spec.config.model.features == features
+    given = RunRequest(stream, "co2l", scale=scale, settings={"features": "relu"}).resolve()
+    assert given.config.model.features == "relu"
 
 
 @pytest.mark.parametrize(("features", "target"), [("relu", "unit"), ("signed", "scaled")])

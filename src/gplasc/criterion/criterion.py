@@ -16,8 +16,6 @@ from gplasc.losses.checks import check_choice, check_positive, check_tensor
 from gplasc.losses.kernels import RangeForm, full_precision
 from gplasc.losses.region import PositionTarget
 
-_EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
-
 
 class GPLASC(Regions):
     """Adds three loss terms that place each task in its own region of the unit sphere.
@@ -33,40 +31,22 @@ class GPLASC(Regions):
       around its direction, so it needs the number of classes of each task, and labels numbered in the order of the
       tasks: with two tasks of two classes 0 and 1, then 2 and 3.
 
-    >>> import copy, torch
-    >>> from torch import nn
-    >>> from gplasc.criterion import GPLASC
+    >>> import torch
     >>> from gplasc.losses import supcon, unit_rows
     >>>
-    >>> draw = torch.Generator().manual_seed(0)
-    >>> means = 3 * torch.randn(6, 20, generator=draw)  # six classes: three tasks of two
-    >>> _ = torch.manual_seed(0)
-    >>> encoder = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16))
-    >>> criterion = GPLASC(3, 16, margin=0.15, lambda_range=0.1, lambda_position=1.0, num_classes=2)
-    >>> optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)
-    >>> previous, memory_x = None, torch.empty(0, 20)
-    >>> for task in range(3):
-    ...     y = torch.arange(2 * task, 2 * task + 2).repeat(32)
-    ...     x = means[y] + torch.randn(64, 20, generator=draw)
-    ...     for step in range(60):
-    ...         features = encoder(x)
-    ...         old, teacher = None, None
-    ...         if previous is not None:
-    ...             old = encoder(memory_x)
-    ...             with torch.no_grad():
-    ...                 teacher = previous(memory_x)
-    ...         terms = criterion(features, y, task, past_features=old, previous_features=teacher)
-    ...         terms["supcon"] = supcon(unit_rows(features), y, temperature=0.5)
-    ...         optimizer.zero_grad()
-    ...         sum(terms.values()).backward()
-    ...         optimizer.step()
-    ...     previous = copy.deepcopy(encoder).eval()
-    ...     memory_x = torch.cat([memory_x, x[:10]])
-    >>> report = criterion.report()
-    >>> report["center_cosine"] > 0.9, abs(report["center_norm"] - report["target_norm"]) < 0.1
-    (True, True)
+    >>> encoder, previous = torch.nn.Linear(20, 16), torch.nn.Linear(20, 16)
+    >>> criterion = GPLASC(num_tasks=3, feature_dim=16, num_classes=2)
+    >>> x, y, remembered = torch.randn(8, 20), torch.arange(8) % 2 + 2, torch.randn(4, 20)  # of task 1
+    >>> features = encoder(x)
+    >>> with torch.no_grad():
+    ...     teacher = previous(remembered)
+    >>> terms = criterion(features, y, 1, past_features=encoder(remembered), previous_features=teacher)
+    >>> loss = supcon(unit_rows(features), y, temperature=0.5) + sum(terms.values())
+    >>> loss.backward()
+    >>> sorted(terms), criterion.report()["acting"][:4]
+    (['distill', 'position', 'range'], 'yes:')
 
-    **Batches.** Either split the batch, as above: `features` and `labels` are rows of the current task;
+    **Batches.** Either split the batch, as here: `features` and `labels` are rows of the current task;
     `past_features` and `previous_features` are features of the same past samples (the same augmented view) from the
     current and the previous model. Or pass one mixed batch and `past`, a boolean mask of the rows whose label belongs
     to an earlier task, with `previous_features` of all rows or of the past rows. A mask synchronizes a GPU once per
@@ -232,7 +212,6 @@ class GPLASC(Regions):
             self.remember_classes(task, num_classes)
         with full_precision(features):
             z = kernels.unit(features, limit_gradient=self.limit_gradient)
-            self._settle_frame(z)
             weights = {"range": self.lambda_range, "position": self.lambda_position}
             weights = {name: weight for name, weight in weights.items() if weight > 0}
             scaled = self.position_target == "scaled"
@@ -324,13 +303,6 @@ class GPLASC(Regions):
             check_tensor("previous_features", before, (len(now), self.feature_dim))
         if labels is not None:
             check_tensor("past_labels", labels, (len(now),), "labels")
-
-    def _settle_frame(self, z: Tensor) -> None:
-        if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
-            if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
-                torch.compiler.disable(self.choose_frame, reason=_EAGER)(z)
-            else:
-                self.choose_frame(z)
 
     def _assign(
         self, z: Tensor, labels: Tensor, task: int, past: Tensor | None, past_labels: Tensor | None

@@ -30,26 +30,17 @@ class GPLASCLoop:
     checkpoints of the model load into a model without it. Its own state is a flat dict of tensors.
 
     >>> import torch
-    >>> from gplasc import GPLASC
-    >>> from gplasc.loop import GPLASCLoop
+    >>> from gplasc import GPLASC, GPLASCLoop
     >>>
-    >>> _ = torch.manual_seed(0)
-    >>> encoder, head = torch.nn.Linear(20, 16), torch.nn.Linear(16, 4)
+    >>> encoder = torch.nn.Linear(20, 16)
     >>> gplasc = GPLASCLoop(GPLASC(num_tasks=2, feature_dim=16), encoder, memory=20)
-    >>> optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
     >>> for task in range(2):
-    ...     gplasc.begin_task(task, num_classes=2)
-    ...     for step in range(3):
-    ...         x, y = torch.randn(8, 20), torch.arange(8) % 2 + 2 * task
-    ...         features = encoder(x)
-    ...         loss = torch.nn.functional.cross_entropy(head(features), y)
-    ...         terms = gplasc.terms(x, y, features=features)
-    ...         optimizer.zero_grad()
-    ...         (loss + sum(terms.values())).backward()
-    ...         optimizer.step()
+    ...     gplasc.begin_task(num_classes=2)
+    ...     x, y = torch.randn(8, 20), torch.arange(8) % 2 + 2 * task
+    ...     terms = gplasc.terms(x, y, features=encoder(x))  # add them to the loss of each step
     ...     gplasc.end_task()
     >>> sorted(terms), gplasc.tasks_done, len(gplasc.memory)
-    (['distill', 'position', 'range'], 2, 20)
+    (['distill', 'position', 'range'], 2, 16)
 
     Args:
         criterion: The criterion. If it has parameters (distillation "projector"), add them to your optimizer.
@@ -232,9 +223,6 @@ class GPLASCLoop:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned; the encoder is restored separately.
 
-        Args:
-            state: The result of `state_dict` of an object with the same encoder and criterion.
-
         Raises:
             UserError: If the state does not belong to this encoder and criterion.
         """
@@ -261,9 +249,6 @@ class GPLASCLoop:
     def save(self, path: str | Path) -> None:
         """Write the state to a safetensors file.
 
-        Args:
-            path: The file.
-
         Raises:
             UserError: If it cannot be written.
         """
@@ -275,9 +260,6 @@ class GPLASCLoop:
 
     def load(self, path: str | Path) -> None:
         """Restore the state from a safetensors file.
-
-        Args:
-            path: The file.
 
         Raises:
             UserError: If it cannot be read or does not fit.

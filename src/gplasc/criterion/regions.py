@@ -15,6 +15,7 @@ from gplasc.losses import FeatureProjector, kernels
 Frame = Literal["auto", "simplex", "orthonormal", "nonnegative"]
 """The arrangement of the tasks' directions."""
 
+_EAGER = "the frame is chosen from the first batch; pass frame to compile the whole graph"
 # Features count as non-negative if at most this share of their squared norm comes from negative entries.
 _NEGATIVE_SHARE = 0.1
 _PLACES_SEED = 2**32  # plus the seed of the frame and the task: the orientation of the classes
@@ -76,13 +77,7 @@ class Regions(nn.Module):
         return self._sizes[key]
 
     def region(self, task: int) -> geometry.Region:
-        """Return the size of the region of a task, for the number of classes stated or seen so far.
-
-        Args:
-            task: The task, in [0, num_tasks).
-
-        Returns:
-            The region.
+        """Return the size of the region of a task in [0, num_tasks), for the number of classes stated or seen so far.
 
         Raises:
             ValueError: If the task has no direction, or no class of it was seen.
@@ -140,8 +135,15 @@ class Regions(nn.Module):
         self.class_counts = [*self.class_counts, *counts]
         self.num_tasks = num_tasks
 
-    def choose_frame(self, z: Tensor) -> None:
-        """Replace "auto" by the frame that suits the rows; synchronizes the device."""
+    def settle_frame(self, z: Tensor) -> None:
+        """Replace "auto" by the frame that suits the rows; synchronizes the device, once."""
+        if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
+            if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
+                torch.compiler.disable(self._choose_frame, reason=_EAGER)(z)
+            else:
+                self._choose_frame(z)
+
+    def _choose_frame(self, z: Tensor) -> None:
         z = z.detach()
         total, negative = float(z.square().sum()), float(z.clamp(max=0).square().sum())
         if not 0 < total < math.inf:  # zeros, or not finite: the choice waits for the next batch

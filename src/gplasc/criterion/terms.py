@@ -41,6 +41,7 @@ def region_terms(
     Both are 0 if there is nothing to separate. The position's target is the vertex, if `scaled` with the norm that
     fits the threshold.
     """
+    regions.settle_frame(z)
     k, norm = regions.threshold(y, task)
     if regions.training and regions.frame != "auto":
         hinge = "range" in weights and form in ("hinge", "squared_hinge")

@@ -52,7 +52,7 @@ class Context:
         random: A random generator for each name.
         device: Where the network is.
         probe: Settings of the linear probe.
-        signed: Whether features can be negative.
+        signed: Whether features can be negative; None for an encoder of the user's own, of which it is not known.
         flips: Whether augmentation mirrors images.
         progress: Reports a phase of the work outside training and how much of it is done, from 0 to 1.
     """
@@ -87,7 +87,8 @@ class Context:
         self.random = Generators(config.seed)
         self.device = hardware.device
         self.probe = config.probe
-        self.signed = expected.images.features or config.model.features == "signed"
+        own = ":" in config.model.encoder
+        self.signed = expected.images.features or (None if own else config.model.features == "signed")
         self.flips = config.data.flip > 0 and not expected.images.features
         self.progress = on_progress
         self._hardware = hardware

@@ -13,10 +13,9 @@ from gplasc.models.adapter import FeatureAdapter, FixedFeatures
 from gplasc.models.encoder import Encoder, Features
 from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder
 from gplasc.models.heads import LinearClassifier, ProjectionHead, Prototypes
-from gplasc.models.mlp import MLP
 from gplasc.models.network import Network, Outputs
 from gplasc.models.resnet import ResNet
-from gplasc.models.small import SmallConv
+from gplasc.models.small import MLP, SmallConv
 from gplasc.models.statistics import steady_statistics
 
 __all__ = [

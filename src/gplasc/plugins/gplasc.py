@@ -18,7 +18,10 @@ from gplasc.models import Network
 from gplasc.settings.types import Settings
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
-_ADVICE = "--set model.features=signed removes the last ReLU of a built-in encoder."
+_ADVICE = (
+    'the setting model.features="signed" (--set model.features=signed) removes the last ReLU of a built-in '
+    "encoder."
+)
 _FIRST_TASKS = 8  # regions that are prepared at first if the number of tasks was not announced
 
 
@@ -39,7 +42,7 @@ class GPLASCSettings(Settings):
     range_form: Literal["hinge", "softplus", "leaky_relu", "squared_hinge"] = "hinge"
     position_target: Literal["auto", "unit", "scaled"] = Field(
         "auto",
-        description="auto: scaled where the features are signed, unit where they are pooled ReLU outputs",
+        description="auto: unit where the features are pooled ReLU outputs of a built-in encoder, otherwise scaled",
     )
     distillation: str = Field("mse", description="mse, ird, projector, none, or a sum such as mse:1+ird:0.5")
     memory_rows: Literal["auto", "minibatch"] = Field(
@@ -119,9 +122,9 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             self._num_tasks(ctx),
             network.feature_dim,
             margin=self.settings.margin,
-            frame=extended if self._open_ended(ctx) else "simplex",
+            frame=extended if self._open_ended(ctx) else "auto" if ctx.signed is None else "simplex",
             projector="projector" in self._distillation,
-            signed=ctx.signed,
+            signed=ctx.signed is not False,
             seed=int(torch.randint(2**31, (1,), generator=ctx.random["gplasc.frame"])),
         )
         return {"gplasc": regions}
@@ -198,7 +201,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
             return {name: z.sum() * 0.0 for name in weights}
         regions.class_counts[region] = len(ctx.task.classes)
         form, target = settings.range_form, settings.position_target
-        scaled = target == "scaled" or (target == "auto" and ctx.signed)
+        scaled = target == "scaled" or (target == "auto" and ctx.signed is not False)
         return region_terms(z, y, region, regions, self.monitor, weights, form=form, scaled=scaled)
 
     def diagnostics(self, ctx: Context) -> dict[str, Any]:

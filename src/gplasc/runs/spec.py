@@ -23,6 +23,7 @@ from gplasc.settings.components import is_file, list_methods, list_plugins, sect
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint
+from gplasc.streams.catalog import is_own
 
 OURS = "ours: the default"
 """The source of a value that nobody published or gave."""
@@ -139,7 +140,7 @@ class RunRequest:
         owners = dict(zip(kinds, map(_preset_owner, components, kinds.values()), strict=True))
         if self.like:
             owners[next(iter(kinds))] = self.like
-        values, sources = self._presets(owners, names, frozen=given.get("model.encoder_lr") == 0)
+        values, sources = self._presets(owners, names, given)
         values |= given
         about = {
             "stream": self.stream,
@@ -198,16 +199,19 @@ class RunRequest:
         return plugins
 
     def _presets(
-        self, owners: Mapping[str, str | None], names: Mapping[str, str], *, frozen: bool
+        self, owners: Mapping[str, str | None], names: Mapping[str, str], given: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the values of the presets by full name, and the source of each; owners are by section."""
         method, *plugins = (owner or "" for owner in owners.values())
+        frozen = given.get("model.encoder_lr") == 0 or self.stream.startswith("features:")
         facts = {
             "stream": [self.stream],
             "method": [method],
             "plugin": plugins,
             "buffer": [str(self.buffer)],
-            "encoder": ["frozen" if frozen or self.stream.startswith("features:") else "trained"],
+            "encoder": ["frozen" if frozen else "trained"],
+            "data": ["own" if is_own(self.stream) else "built-in"],
+            "optimizer": [str(given.get("train.optimizer", "sgd"))],
         }
         # A rule about the settings of `er` is one about those of a method that takes its presets.
         sections = {owner: section for section, owner in owners.items() if owner}

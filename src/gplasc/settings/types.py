@@ -115,6 +115,13 @@ class _Model(Settings):
 class Train(Settings):
     """Stage 1: the representation (or, for the replay family, everything)."""
 
+    optimizer: Literal["sgd", "adamw"] = Field(
+        "sgd",
+        description="adamw: with betas 0.9 and 0.999; momentum is not used",
+        exclude_if=lambda name: (
+            name == "sgd"
+        ),  # not written: it is younger than many runs, whose ids cover all settings
+    )
     epochs: int = Field(100, gt=0)
     first_epochs: int | None = Field(None, gt=0, description="epochs of the first task; default: epochs")
     batch: int = Field(256, gt=0)

@@ -2,7 +2,7 @@
 
 A rule says for which streams, methods, plug-ins, buffers and encoders it holds (``when``), what it sets (``set``) and
 where the numbers come from (``source``). The scales ``cpu`` and ``smoke`` start from ``paper`` and change what costs
-time.
+time; ``always`` holds at every scale, after the others.
 """
 
 import fnmatch
@@ -15,7 +15,11 @@ from typing import Any
 
 from gplasc.settings.parse import flatten
 
-_FILES = {"paper": ("paper",), "cpu": ("paper", "cpu"), "smoke": ("paper", "cpu", "smoke")}
+_FILES = {
+    "paper": ("paper", "always"),
+    "cpu": ("paper", "cpu", "always"),
+    "smoke": ("paper", "cpu", "smoke", "always"),
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def matching_rules(scale: str, facts: Mapping[str, Iterable[str]]) -> list[_Rule
     """Return the rules of a scale that hold for a run, weakest first.
 
     The facts about the run are the values that ``when`` compares: ``stream``, ``method``, ``plugin``, ``buffer``
-    ("None" if it was not given) and ``encoder`` ("frozen" or "trained").
+    ("None" if it was not given), ``encoder`` ("frozen" or "trained"), ``data`` ("own" or "built-in") and ``optimizer``.
     """
     return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]
 

@@ -1,19 +1,28 @@
-"""SGD without torch._dynamo is torch.optim.SGD, and a run imports nothing slow that it does not need."""
+"""Optimizers without torch._dynamo are those of torch, and a run imports nothing slow that it does not need."""
 
 import subprocess
 import sys
 
+import pytest
 import torch
 
+from gplasc.learning import optimizer as module
 from gplasc.learning.optimizer import SGD
 
 
-def test_steps_and_state_are_those_of_torch():
+@pytest.mark.parametrize(
+    ("kinds", "state_name", "more"),
+    [
+        ((torch.optim.SGD, SGD), "momentum_buffer", {"momentum": 0.9}),
+        ((torch.optim.AdamW, module._AdamW), "exp_avg_sq", {}),
+    ],
+)
+def test_steps_and_state_are_those_of_torch(kinds, state_name, more):
     found = []
-    for kind in (torch.optim.SGD, SGD):
+    for kind in kinds:
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
-        optimizer = kind(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3, foreach=True)
+        optimizer = kind(model.parameters(), lr=0.1, weight_decay=1e-3, foreach=True, **more)
         for step in range(6):
             if step == 3:  # a new object goes on with the stored state
                 state, optimizer = optimizer.state_dict(), kind(model.parameters(), lr=0.5)
@@ -21,7 +30,7 @@ def test_steps_and_state_are_those_of_torch():
             optimizer.zero_grad()
             model(torch.randn(4, 5)).square().sum().backward()
             optimizer.step()
-        buffers = [entry["momentum_buffer"] for entry in optimizer.state_dict()["state"].values()]
+        buffers = [entry[state_name] for entry in optimizer.state_dict()["state"].values()]
         found.append([*model.parameters(), *buffers])
         assert all(not parameter.grad_fn for parameter in model.parameters())
     assert all(torch.equal(ours, theirs) for theirs, ours in zip(*found, strict=True))
@@ -39,7 +48,8 @@ def test_hooks_of_a_step_are_called():
 def test_a_run_imports_neither_the_compiler_nor_scikit_learn(tmp_path):
     code = (
         "import sys, gplasc.runs.api as r\n"
-        f"r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True)\n"
+        "for more in ({}, {'optimizer': 'adamw'}):\n"
+        f"    r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True, **more)\n"
         "print([name for name in ('torch._dynamo', 'sklearn', 'scipy', 'plotly') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
