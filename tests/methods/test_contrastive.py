@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from gplasc.learning.optimizer import set_learning_rate
 from gplasc.memory.importance import importance_scores
 from gplasc.methods import cclis
 
@@ -218,7 +217,7 @@ def test_cclis_warms_up_its_prototypes_from_a_start_of_their_own(tiny, new_learn
     names = list(learner.ctx.modules)
     rates = []
     for epoch in range(2):  # the warm-up is cut to half of four epochs, in the middle of the cosine
-        set_learning_rate(optimizer, train, epoch, 4, 0.0)
+        optimizer.set_learning_rate(train, epoch, 4, 0.0)
         rates.append({name: group["lr"] for name, group in zip(names, optimizer.param_groups, strict=True)})
     assert rates[0] == pytest.approx({"network": 0.01, "prototypes": 0.001})
     target = {"network": 0.5 * 1.001 / 2, "prototypes": 0.02 * 1.001 / 2}

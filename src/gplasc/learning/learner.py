@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from gplasc.errors import UserError
 from gplasc.learning.batch import Batch, Expected, Part
@@ -20,7 +19,7 @@ from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.devices import Hardware
 from gplasc.learning.evaluator import Evaluator
-from gplasc.learning.optimizer import load_grown, new_optimizer, set_learning_rate
+from gplasc.learning.optimizer import RunOptimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
 from gplasc.models import Network, steady_statistics
@@ -163,7 +162,7 @@ class Learner:
                 with self._timed("train"):
                     batch = ctx.pool.take(position.order[position.step])
                     part = position.step / len(position.order)
-                    lr = set_learning_rate(self.optimizer, self.config.train, ctx.epoch, ctx.epochs, part)
+                    lr = self.optimizer.set_learning_rate(self.config.train, ctx.epoch, ctx.epochs, part)
                     terms = self.step(batch)
                 position.step += 1
                 position.total_steps += 1
@@ -268,11 +267,11 @@ class Learner:
         for component in self.components:
             component.grow(ctx, num_classes)
         old, self.optimizer = self.optimizer, self._new_optimizer()
-        load_grown(self.optimizer, old)
+        self.optimizer.load_grown(old)
 
-    def _new_optimizer(self) -> Optimizer:
+    def _new_optimizer(self) -> RunOptimizer:
         rates = {n: r for component in self.components for n, r in component.learning_rates().items()}
-        return new_optimizer(self.ctx.modules, self.config.train, rates, encoder_lr=self._encoder_lr)
+        return RunOptimizer.of(self.ctx.modules, self.config.train, rates, encoder_lr=self._encoder_lr)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

@@ -22,8 +22,7 @@ from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
 from gplasc.settings.types import Config, Scale, Settings
-from gplasc.streams import Stream, fingerprint
-from gplasc.streams.catalog import is_own
+from gplasc.streams import Stream, fingerprint, list_streams
 
 OURS = "ours: the default"
 """The source of a value that nobody published or gave."""
@@ -210,7 +209,7 @@ class RunRequest:
             "plugin": plugins,
             "buffer": [str(self.buffer)],
             "encoder": ["frozen" if frozen else "trained"],
-            "data": ["own" if is_own(self.stream) else "built-in"],
+            "data": ["own" if _is_own(self.stream) else "built-in"],
             "optimizer": [str(given.get("train.optimizer", "sgd"))],
         }
         # A rule about the settings of `er` is one about those of a method that takes its presets.
@@ -233,6 +232,12 @@ def find_components(method: str, plugins: Iterable[str]) -> dict[str, type[Compo
     plugins = tuple(plugins)
     kinds: list[type[Component[Any]]] = [find_method(method), *map(find_plugin, plugins)]
     return dict(zip(section_names(method, plugins), kinds, strict=True))
+
+
+def _is_own(stream: str) -> bool:
+    """Tell whether a stream is of the user's own images: a folder, an npz file, or an object of another name."""
+    kind, built_in = stream.partition(":")[0], {info.name.partition(":")[0] for info in list_streams()}
+    return kind in ("folder", "npz") or kind not in {*built_in, "classifier"}
 
 
 def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:

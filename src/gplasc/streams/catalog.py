@@ -42,12 +42,6 @@ def find_stream(name: str | Path) -> tuple[StreamInfo, str]:
     return info, argument
 
 
-def is_own(name: str) -> bool:
-    """Tell whether a stream is of the user's own images: a folder, an npz file, or an object of another name."""
-    kind = name.partition(":")[0]
-    return kind in ("folder", "npz") or kind not in {*_streams(), "classifier"}
-
-
 def stream_name(name: object) -> str:
     """Return the name of a stream that was given by name or as a path.
 
