@@ -156,7 +156,7 @@ def _reproduce(words: list[str]) -> list[str]:
         words = option(words, name, value)
     methods = values(words, "--methods")
     if "--fair" in words:
-        words = option(option(words, "--trials", "1"), "--temperatures")
+        words = option(words, "--trials", "1")
         if methods or "--only" not in words:
             words = option(words, "--methods", *(methods[:1] or ["er"]))
         else:

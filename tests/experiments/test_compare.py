@@ -1,12 +1,12 @@
 """Comparisons: as many trials for each row, never on the test split, one choice for all seeds of a stream."""
 
-import csv
 import itertools
 import json
 import re
 import runpy
 import shlex
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,13 +23,15 @@ from gplasc.results.group import Group
 from gplasc.results.record import FORMAT, Record, read_record
 from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
+from gplasc.study._conclusions import conclusion
+from gplasc.study._contenders import plan_contenders
 from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.compare import (
-    _plan_contenders,
     _test_cells,
     _trial_cells,
     compare_rows,
+    methods_alone,
     preview_rows,
     print_comparison,
 )
@@ -61,13 +63,14 @@ class Mine(Plugin):
 
 def plan(**more):
     given = {"experiment": "table-accuracy", "scale": "smoke", "streams": (TINY,), "methods": ("co2l",)}
+    given["tune_seeds"] = (1000,)
     return ComparePlan(**(given | {"plugins": ("gplasc",), "set": ("model.encoder=small",)} | more))
 
 
 def contenders(**more):
     """Return the rows of a plan; the `tried` of each are the values of what is searched, one dict a trial."""
     wanted = plan(**more)
-    rows = _plan_contenders(wanted, load_experiment(wanted.experiment))
+    rows = plan_contenders(wanted, load_experiment(wanted.experiment))
     for row in rows:
         flat = [cell.spec.config.flat() for cell in _trial_cells(wanted, [row])]
         object.__setattr__(row, "tried", [{name: values[name] for name in row.searched} for values in flat])
@@ -118,8 +121,9 @@ class Pretend:
 def compute(wanted, out, open_executor, *, summary=None, overlap=False):
     """Compare as the command does: compute, write and print."""
     workspace = Workspace(out, device="cpu")
+    experiment = load_experiment(wanted.experiment) if wanted.experiment else methods_alone(wanted)
     study, results, files = compare_rows(
-        wanted, load_experiment(wanted.experiment), workspace, open_executor, summary=summary, overlap=overlap
+        wanted, experiment, workspace, open_executor, summary=summary, overlap=overlap
     )
     code = print_comparison(study, results, files)
     rows = {group.labels["row"]: group for group in results.groups(stage="test")}
@@ -133,7 +137,7 @@ def pretend(tmp_path, accuracy, fail=lambda config: False, **more):
 
 def gain_of(results, row):
     """Return the paired difference in class-IL of a row to its base."""
-    groups = results.groups(**{n: row.labels.get(n) for n in ("stage", "temperature")})
+    groups = results.groups(stage="test")
     return row.difference(CLASS_IL, row.base_among(groups))
 
 
@@ -186,7 +190,7 @@ def test_epochs_stretch_what_belongs_to_them():
         methods=("er",), plugins=(), streams=("seq-cifar100",), scale="cpu", set=(), buffers=(200,),
         space=("train.epochs=x0.5,x2", "train.lr=0.3"), trials=3,
     )  # fmt: skip
-    (row,) = _plan_contenders(wanted, load_experiment(wanted.experiment))
+    (row,) = plan_contenders(wanted, load_experiment(wanted.experiment))
     configs = [cell.spec.config.train for cell in _trial_cells(wanted, [row])]
     found = {(c.epochs, c.first_epochs, c.milestones, c.lr) for c in configs[1:]}
     assert (configs[0].epochs, configs[0].milestones) == (10, (7, 9))
@@ -197,7 +201,7 @@ def test_what_is_given_for_all_rows_is_not_searched():
     for one in contenders(set=("temperature=0.2", "gplasc.margin=0.1"), trials=3):
         assert not {"co2l.temperature", "gplasc.margin"} & one.searched.keys()
         assert one.config.options["co2l"]["temperature"] == 0.2
-        assert {cell.labels["stage"] for cell in _test_cells(plan(), [one], [0])} == {"test"}
+        assert {cell.labels["stage"] for cell in _test_cells(plan(), [replace(one, chosen={})])} == {"test"}
 
 
 def test_any_plugins_streams_and_buffers(tmp_path):
@@ -234,11 +238,13 @@ def test_any_plugins_streams_and_buffers(tmp_path):
         ({"space": ("model.features=x2,x3",)}, "give the values"),
         ({"plugins": ("gplasc", "gplasc")}, "the plug-in 'gplasc' is named twice"),
         ({"methods": ("er", "er")}, "the method 'er' is named twice"),
-        ({"temperatures": (0.0,)}, "must be greater than 0"),
         ({"experiment": "time"}, "measures time"),
         ({"seeds": ()}, "at least one seed"),
         ({"streams": ("seq-digts",)}, "no stream 'seq-digts'; did you mean 'seq-digits'"),
-        ({"tune_set": ("train.epoch=1",)}, "has no such setting; did you mean 'train.epochs'"),
+        (
+            {"tune_set": ("train.epoch=1",)},
+            "there is no setting 'train.epoch' here; did you mean 'train.epochs'",
+        ),
         ({"tune_set": ("train.lr=0.1",)}, "--tune-set train.lr: it is searched"),
         ({"tune_set": ("data.evaluate_on=test",)}, "must not look at the test split"),
     ],
@@ -305,7 +311,7 @@ def test_ties_failures_and_several_tuning_seeds(tmp_path):
     assert done.results.chosen(done.rows["co2l+gplasc"]) is None
     assert done.rows["co2l+gplasc"].values == {}
     assert list(done.results.trials(done.rows["co2l"])[0].by_seed(CLASS_IL)) == [7, 8]
-    assert len(done.study.failures) == 2 * 2 + 2 * 2
+    assert len(done.study.failures) == 2 * 2
     assert done.code == 1
     results, tuning = (table.to_markdown() for table in comparison_tables(done.results)[:2])
     assert "2 failed" in results
@@ -314,6 +320,117 @@ def test_ties_failures_and_several_tuning_seeds(tmp_path):
     done, _ = pretend(tmp_path, accuracy, fail=lambda config: config.train.lr > preset, seeds=(0, 1))
     assert done.code == 0, "a trial that fails is a trial that is not chosen"
     assert "12 of 12" not in comparison_tables(done.results)[1].to_markdown()
+
+
+# ---- the bases ------------------------------------------------------------------------------------------------------
+
+
+def lucky(config):
+    """The seed of the trials flatters co2l at its preset; the plug-in gains one point in the same settings."""
+    preset = config.train.lr == 0.1
+    value = (
+        50 + (0 if preset else 4) + config.seed % 5 * 0.1 + len(config.plugins) * (1 + config.seed % 3 * 0.1)
+    )
+    return value + (10 if preset and config.seed == 1000 and not config.plugins else 0)
+
+
+FIXED = ("model.encoder=small", "temperature=0.1", "train.epochs=1", "gplasc.margin=0.1")
+
+
+def test_a_gain_is_to_the_better_of_two_bases_which_other_seeds_choose(tmp_path):
+    wanted = {"space": ("train.lr=0.1,0.3",), "trials": 2, "set": FIXED, "seeds": (0, 1, 2, 3, 4)}
+    done, executor = pretend(tmp_path, lucky, **wanted)
+    _, bases, test = executor.stages
+    assert {config.seed for config in bases} == {1001}, "a seed that no trial had"
+    assert {(c.plugins, c.data.evaluate_on) for c in bases} == {((), "validation")}
+    same = "co2l (settings of co2l+gplasc)"
+    assert list(done.rows) == ["co2l", same, "co2l+gplasc"]
+    assert [row.settings["train.lr"] for row in done.rows.values()] == [0.1, 0.3, 0.3]
+    assert done.rows["co2l+gplasc"].bases == (same, "co2l")
+    assert len(test) == 15
+    results, tests = (table.to_markdown() for table in comparison_tables(done.results, ["results", "tests"]))
+    assert "+1.08" in results
+    assert f"to {same} (n=5)" in results
+    assert "to co2l (n=5)" in results
+    assert "| significant |" in tests
+    sentence = conclusion(done.results)
+    assert (
+        f"co2l+gplasc gains 1.08 points [+0.98, +1.18] of class-IL over {same} (+5.08 over co2l)" in sentence
+    )
+    assert "survives Holm's correction over 1 test; each row has the shared settings of the base" in sentence
+    # With equal settings there is one base, and nothing to choose.
+    alone, executor = pretend(tmp_path / "b", noisy, trials=1, seeds=(0, 1, 2))
+    assert len(executor.stages) == 1
+    assert list(alone.rows) == ["co2l", "co2l+gplasc"]
+    assert "(3 seeds: not tested)" in conclusion(alone.results)
+    assert "not tested: 3 of at least 5 seeds" in comparison_tables(alone.results, ["tests"])[0].to_markdown()
+    few, _ = pretend(tmp_path / "c", noisy, trials=1, seeds=(0, 1))
+    assert "cannot be told from co2l with 2 of at least 3 seeds" in conclusion(few.results)
+
+
+PLAN = f"""
+scale = "smoke"
+streams = ["{TINY}"]
+methods = ["co2l"]
+plugins = ["gplasc"]
+seeds = [0, 1, 2, 3, 4]
+set = ["model.encoder=small"]
+family = ["co2l+gplasc"]
+
+[[rows]]
+name = "co2l, large rate"
+method = "co2l"
+settings = {{ "train.lr" = 0.3 }}
+
+[[rows]]
+name = "co2l+gplasc, large rate"
+method = "co2l"
+plugins = ["gplasc"]
+settings = {{ "train.lr" = 0.3 }}
+base = "co2l, large rate"
+also = ["co2l"]
+"""
+
+
+def test_a_plan_is_a_file_with_rows_and_the_family(tmp_path, capsys):
+    path = tmp_path / "large.toml"
+    path.write_text(PLAN)
+    wanted = ComparePlan.read(path)
+    executor = Pretend(noisy)
+    done = compute(wanted, tmp_path / "runs", executor.open)
+    assert list(done.rows) == ["co2l", "co2l+gplasc", "co2l, large rate", "co2l+gplasc, large rate"]
+    assert done.rows["co2l+gplasc, large rate"].bases == ("co2l, large rate", "co2l")
+    assert done.results.command == f"gplasc compare --plan {path}"
+    assert done.files[0].parent.name == "compare-large"
+    assert conclusion(done.results).count("gains") == 1, "the family has one row"
+    (table,) = comparison_tables(done.results, ["tests"])
+    assert (
+        "Shared settings in which rows differ: train.lr 0.1 (co2l; co2l+gplasc), 0.3 (co2l, large"
+        in table.notes[-1]
+    )
+    assert "co2l+gplasc gains" in capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read"),
+        ("rows =", "is not a plan in TOML"),
+        (
+            "sedes = [0]",
+            "sedes: Extra inputs are not permitted; allowed in a plan: experiment, scale, streams",
+        ),
+        ("seeds = [0]", "names nothing to compare"),
+        (PLAN.replace('family = ["co2l+gplasc"]', 'family = ["gplasc"]'), "the family has the row 'gplasc'"),
+        (PLAN.replace("[0, 1, 2, 3, 4]", "[1003]"), "the seed 1003 is given for tuning and for the test"),
+    ],
+)
+def test_plans_that_cannot_be_read(text, message, tmp_path):
+    path = tmp_path / "plan.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError, match=re.escape(message)):
+        compute(ComparePlan.read(path), tmp_path, Pretend(noisy).open)
 
 
 # ---- the tables ----------------------------------------------------------------------------------------------------
@@ -338,35 +455,8 @@ def test_differences_are_paired_with_the_interval_of_scipy(tmp_path, capsys):
     assert "Each row was tuned with 2 trials (the preset and 1 more)" in text
     assert "Searched for co2l: train.lr: " in text
     assert f"written: {', '.join(map(str, done.files))}" in text
-    names = ["table.md", "table.tex", "table.csv", "trials.csv", "summary.json", "gains.svg"]
+    names = ["table.md", "table.tex", "table.csv", "summary.json", "gains.svg"]
     assert [path.name for path in done.files] == names
-    lines = list(csv.DictReader((tmp_path / "table-accuracy-fair" / "trials.csv").read_text().splitlines()))
-    assert len(lines) == 4
-    assert [line["chosen"] for line in lines].count("yes") == 2
-
-
-def test_table_of_temperatures_keeps_all_else_at_the_preset(tmp_path):
-    done, executor = pretend(
-        tmp_path,
-        lambda config: 50 - 10 * config.options["co2l"]["temperature"] + len(config.plugins),
-        seeds=(0, 1),
-        trials=3,
-    )
-    groups = done.results.groups(stage="temperature")
-    found = {(one.labels["row"], one.labels["temperature"]): one for one in groups}
-    assert list(found) == [(row, t) for row in ("co2l", "co2l+gplasc") for t in (0.5, 0.1)]
-    preset = contenders(trials=3)[0].config
-    configs = {config.run_id: config for config in executor.stages[1]}
-    for (_, temperature), one in found.items():
-        for run in one.runs.values():
-            config = configs[run]
-            assert config.options["co2l"] == {**preset.options["co2l"], "temperature": temperature}
-            assert (config.train, config.model) == (preset.train, preset.model)
-    assert gain_of(done.results, found["co2l+gplasc", 0.1]).mean == pytest.approx(1.0)
-    table = comparison_tables(done.results, ["temperature"])[0]
-    assert table.rows[0][2:] == ["45.00 ± 0.00 (n=2)", "49.00 ± 0.00 (n=2)", "+4.00 [+4.00, +4.00] (n=2)"]
-    none, _ = pretend(tmp_path, noisy, temperatures=(), trials=1)
-    assert comparison_tables(none.results, ["temperature"]) == []
 
 
 def test_published_numbers_stand_beside_ours(tmp_path):
@@ -376,9 +466,7 @@ def test_published_numbers_stand_beside_ours(tmp_path):
 
 def test_summary_is_read_again_and_fills_a_page(tmp_path):
     cheaper = ("data.images_per_class=3", "train.momentum=0.0")
-    done, _ = pretend(
-        tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1), temperatures=(), tune_set=cheaper
-    )
+    done, _ = pretend(tmp_path, noisy, streams=(TINY, OTHER), trials=2, seeds=(0, 1), tune_set=cheaper)
     path = done.results.write(tmp_path / "results" / "one.json")
     results = read_results(path)
     assert results == done.results
@@ -389,7 +477,7 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     options = {"experiment": bound.arguments["name"]}
     options |= vars(bound.arguments["part"]) | vars(bound.arguments["comparison"])
     for name, value in results.plan:
-        assert options[name] == value
+        assert name in ("rows", "family", "file") or options[name] == value
     page = f"before\n<!-- fair: one.json results tuning {TINY} -->\nold\n<!-- end -->\nafter\n"
     filled = fill_tables(page, path.parent)
     first, second = comparison_tables(results, ["results", "tuning"], [TINY])
@@ -436,8 +524,8 @@ def test_a_search_on_validation_says_so_and_chooses_nothing(tmp_path):
 
 
 def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_path):
-    first, _ = pretend(tmp_path / "a", noisy, trials=1, temperatures=(), seeds=(0, 1))
-    second, _ = pretend(tmp_path / "b", noisy, trials=1, temperatures=(), seeds=(2,), streams=("seq-digits",))
+    first, _ = pretend(tmp_path / "a", noisy, trials=1, seeds=(0, 1))
+    second, _ = pretend(tmp_path / "b", noisy, trials=1, seeds=(2,), streams=("seq-digits",))
     for name, done in (("a", first), ("b", second)):
         done.results.write(tmp_path / f"{name}.json")
     page = fill_tables("<!-- fair: a.json,b.json -->\n<!-- end -->", tmp_path)
@@ -455,7 +543,7 @@ def test_existing_summary_is_extended_without_the_folders_of_its_runs(moved, tmp
         for module in ("precision", "spec"):
             monkeypatch.setattr(f"gplasc.runs.{module}.computes_bfloat16", lambda device: native)
         executor = Pretend(accuracy)
-        wanted = plan(trials=2, temperatures=(), set=("model.encoder=small", "model.width=32"), **more)
+        wanted = plan(trials=2, set=("model.encoder=small", "model.width=32"), **more)
         done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / summary)
         return done.results, executor.stages
 
@@ -489,7 +577,7 @@ def known_differences():
     found = set()
     for path in sorted((ROOT / "results").rglob("*.json")):
         results = read_results(path)
-        groups = results.groups(stage="test") + results.groups(stage="temperature")
+        groups = results.groups(stage="test")
         for first, second in itertools.permutations(groups, 2):
             for measure in first.values.keys() & second.values.keys():
                 one = second.difference(measure, first)
@@ -553,12 +641,12 @@ def test_correction_is_holms():
 
 
 def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
-    done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40), temperatures=())
+    done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40))
     chart = _gains_chart([done.results])
     assert [series.name for series in chart.series] == ["gplasc"]
-    places = [f"co2l on {TINY}, buffer {size}" for size in (20, 40)]
     tests = done.results.groups(stage="test")
     gains = [row.difference(CLASS_IL, row.base_among(tests)) for row in tests if row.bases]
+    places = [f"co2l on {TINY}, buffer {size}" for size in (20, 40)]
     assert chart.series[0].values == dict(zip(places, gains, strict=True))
     assert any(path.name == "gains.svg" for path in done.files)
     alone, _ = pretend(tmp_path, noisy, trials=1, methods=("er",), plugins=(), seeds=(0,))
@@ -677,7 +765,7 @@ def test_the_command(tmp_path, capsys):
              "--out", str(tmp_path)]  # fmt: skip
     assert command(*words, "--dry-run", "--device", "cpu") == 0
     text = capsys.readouterr().out
-    assert "tuning, 3 trials for each of 2 rows:\n6 runs, 0 complete" in text
+    assert "tuning, 3 trials for each of 2 rows:\n18 runs, 0 complete" in text
     assert "test, 2 seeds for each row:\n4 runs, 0 complete" in text
     assert not list(tmp_path.iterdir()), "nothing is written"
     assert command("table-accuracy", "--trials", "3") == 2

@@ -20,12 +20,11 @@ from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace
 from gplasc.streams.info import StandIn
 from gplasc.study import experiment as definition
-from gplasc.study import overlap
+from gplasc.study._forecast import forecast
 from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.executors import Engine
 from gplasc.study.experiment import scale_statement
-from gplasc.study.forecast import forecast
 from gplasc.study.study import Study
 from gplasc.study.tables import _Number, result_tables, write_tables
 
@@ -62,7 +61,7 @@ def small(monkeypatch):
     monkeypatch.setattr(
         definition, "_stand_ins", lambda: dict.fromkeys(["seq-cifar10", "seq-cifar100"], tiny)
     )
-    monkeypatch.setattr(overlap, "_DRAWS", 200)
+    monkeypatch.setattr("gplasc.study.study._DRAWS", 200)
 
 
 def smoke_study(name, out, seeds=(), **narrow):
@@ -295,7 +294,7 @@ def test_dry_run_measures_with_the_threads_of_a_worker(small, tmp_path, monkeypa
         used.append(torch.get_num_threads())
         return 1.0, ""
 
-    monkeypatch.setattr("gplasc.study.forecast.measure_cost", measured)
+    monkeypatch.setattr("gplasc.study._forecast.measure_cost", measured)
     before = torch.get_num_threads()
     forecast(study.cells, study.workspace, threads=before + 1)
     study.forecast(Engine(workers=1, threads=before + 2).processes("smoke"))

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gplasc.errors import UserError
-from gplasc.study.storage import Storage
+from gplasc.study._storage import Storage
 
 
 @pytest.fixture(params=["file", "memory"])

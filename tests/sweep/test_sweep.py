@@ -22,10 +22,10 @@ from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
+from gplasc.study._grid import check_seeds, parse_axes
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
-from gplasc.study.grid import check_seeds, parse_axes
 from gplasc.study.processes import Processes
 from gplasc.study.sweep import _grid_cells
 

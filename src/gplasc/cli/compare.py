@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from gplasc.cli._options import Assignments, Axes, Computing, Place, Scale
 from gplasc.errors import UserError
+
+if TYPE_CHECKING:
+    from gplasc.study.plan import ComparePlan
 
 
 @Parameter(name="*", group="Comparison")
@@ -19,8 +22,8 @@ class _Comparison:
     """Sizes of the memory; default: those of the experiment, or of the preset."""
     plugins: tuple[str, ...] = ()
     """Plug-ins (or paths of Python files), each with every method."""
-    tune_seeds: tuple[int, ...] = (1000,)
-    """Seeds of the trials."""
+    tune_seeds: tuple[int, ...] = (1000, 1001, 1002)
+    """Seeds of the trials; as many more choose between two bases."""
     validation: float = 0.2
     """Share of the training samples that trials are evaluated on."""
     search_seed: int = 0
@@ -36,15 +39,19 @@ class _Comparison:
     summary: Path | None = None
     """JSON file for the result. Results stored in this file are reused; delete it to compute everything again."""
 
-    def compute(self, rows: dict[str, Any], out: Path, place: Place, computing: Computing) -> int:
-        """Compute a comparison of these rows and return the exit code."""
-        from gplasc._io.display import display
-        from gplasc.paper import load_experiment
-        from gplasc.study.compare import compare_rows, methods_alone, preview_rows, print_comparison
+    def planned(self, rows: dict[str, Any]) -> ComparePlan:
+        """Return the plan that these options describe, with the rows that are compared."""
         from gplasc.study.plan import ComparePlan
 
         shared = {name: value for name, value in asdict(self).items() if name in ComparePlan.model_fields}
-        plan = ComparePlan(**(shared | rows))
+        return ComparePlan(**(shared | rows))
+
+    def compute(self, plan: ComparePlan, out: Path, place: Place, computing: Computing) -> int:
+        """Compute a comparison and return the exit code."""
+        from gplasc._io.display import display
+        from gplasc.paper import load_experiment
+        from gplasc.study.compare import compare_rows, methods_alone, preview_rows, print_comparison
+
         experiment = load_experiment(plan.experiment) if plan.experiment else methods_alone(plan)
         processes, workspace = computing.processes(plan.scale), place.workspace(out)
         if computing.dry_run:
@@ -62,6 +69,15 @@ class _Comparison:
         return print_comparison(*compared)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "streams": ("seq-digits",),
+    "methods": ("co2l",),
+    "seeds": (0, 1, 2),
+    "trials": 1,
+    "scale": "cpu",
+}
+
+
 def _compare(
     *,
     stream: str = "seq-digits",
@@ -69,6 +85,7 @@ def _compare(
     seeds: tuple[int, ...] = (0, 1, 2),
     tune: int | None = None,
     scale: Scale = "cpu",
+    plan: Path | None = None,
     out: Path = Path("runs"),
     comparison: _Comparison = _Comparison(),
     place: Place = Place(),
@@ -76,13 +93,16 @@ def _compare(
 ) -> int:
     """Compare methods with and without plug-ins on a stream.
 
-    All rows have the same seeds and, with --tune, the same number of trials.
+    All rows have the same seeds and, with --tune, the same number of trials over the same shared settings. A gain is
+    the difference to the better of two bases: as it was tuned, and with the settings of the row.
 
     For example:
 
     gplasc compare --stream seq-digits --methods co2l er --plugins gplasc gplasc-plus --seeds 0 1 2
 
-    gplasc compare --stream seq-fashion --methods co2l --plugins gplasc --tune 8 --workers 2
+    gplasc compare --stream seq-fashion --methods co2l --plugins gplasc --tune 8
+
+    gplasc compare --plan results/plans/digits.toml
 
     Args:
         stream: Name of a stream (see `gplasc list`), folder:PATH or npz:PATH.
@@ -90,17 +110,25 @@ def _compare(
         seeds: Seeds of the runs on test.
         tune: Trials that every row is tuned with, on a validation split; without it the presets are used.
         scale: paper: the published protocol; cpu: a budget for two cores; smoke: seconds.
+        plan: TOML file that says what is compared, in place of these options; it is committed before the runs.
         out: Folder of all runs; the tables go into a folder of it.
     """
-    rows = {
+    rows: dict[str, Any] = {
         "streams": (stream,),
         "methods": methods,
         "seeds": seeds,
         "trials": 1 if tune is None else tune,
         "scale": scale,
-        "temperatures": (),
     }
-    return comparison.compute(rows, out, place, computing)
+    if plan is None:
+        return comparison.compute(comparison.planned(rows), out, place, computing)
+    from gplasc.study.plan import ComparePlan
+
+    if comparison.planned(rows) != _Comparison().planned(_DEFAULTS):
+        raise UserError(
+            f"--plan {plan} says what is compared; leave out the other options, or change the file"
+        )
+    return comparison.compute(ComparePlan.read(plan), out, place, computing)
 
 
 @Parameter(name="*")
@@ -123,8 +151,6 @@ class _Fair(_Comparison):
     """Any streams in place of those of the experiment."""
     trials: int = 12
     """Settings that are tried for each row, that of the preset first; 1: nothing is tuned."""
-    temperatures: tuple[float, ...] = (0.5, 0.1)
-    """Temperatures of the table temperature x plug-in; without a value there is no such table."""
 
 
 def _reproduce(
@@ -167,7 +193,7 @@ def _reproduce(
         return 0
     if fair:
         chosen = {option: value for option, value in asdict(part).items() if value}
-        return comparison.compute({"experiment": name} | chosen, out, place, computing)
+        return comparison.compute(comparison.planned({"experiment": name} | chosen), out, place, computing)
     from gplasc._io.display import display
     from gplasc.paper.reproduce import reproduce
     from gplasc.study.study import Study

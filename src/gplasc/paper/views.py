@@ -19,7 +19,6 @@ from gplasc.report.heatmap import HeatMap, write_maps
 from gplasc.report.style import color, marker, paper_style, save_figure
 from gplasc.results.group import Group, Measure
 from gplasc.study.experiment import Experiment
-from gplasc.study.overlap import run_overlap
 from gplasc.study.study import Study
 
 _POINTS = 400  # of each class, in a t-SNE picture
@@ -119,7 +118,7 @@ class _Overlap(_View):
     def _measured(self, study: Study) -> Iterator[tuple[str, dict[Measure, float]]]:
         self._overlaps: dict[str, dict[int, TaskOverlap]] = {}  # by row and seed
         for cell in study.complete_cells():
-            overlap = run_overlap(study.restore(cell))
+            overlap = study.overlap(cell)
             self._overlaps.setdefault(cell.row, {})[cell.seed] = overlap
             numbers = {
                 Measure("overlap", "mean of all pairs", point="mean"): float(overlap.pairs.mean()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,14 +77,14 @@ class Group:
         """First record of the group."""
         return self.records[0]
 
-    def base_among(self, groups: Iterable[Group]) -> Group | None:
-        """Return the group that this one is compared with: the row of its base with the same other labels."""
-        wanted = [{**self.labels, "row": name} for name in self.bases[:1]]
+    def base_among(self, groups: Iterable[Group], number: int = 0) -> Group | None:
+        """Return the first (or another) group that this one is compared with: its base with the same other labels."""
+        wanted = [{**self.labels, "row": name} for name in self.bases[number : number + 1]]
         return next((group for group in groups if group.labels in wanted), None)
 
-    def gain(self, measure: Measure, groups: Iterable[Group]) -> Difference | None:
-        """Return the paired difference to the base among these groups; None without a base or without pairs."""
-        base = self.base_among(groups)
+    def gain(self, measure: Measure, groups: Iterable[Group], number: int = 0) -> Difference | None:
+        """Return the paired difference to a base among these groups; None without a base or without pairs."""
+        base = self.base_among(groups, number)
         difference = self.difference(measure, base) if base else None
         return difference if difference and difference.count else None
 
@@ -116,6 +116,21 @@ class Group:
         """Return the value `name` of each record's geometry after task number `after`, counted from 0."""
         rows = [record["geometry"][after] for record in self.records if len(record.geometry) > after]
         return [row[name] for row in rows if row.get(name) is not None]
+
+
+def differing_settings(groups: Sequence[Group], but: Iterable[str] = ()) -> dict[str, dict[str, list[str]]]:
+    """Return the rows of each value of the settings that several groups have and that are not the same in all.
+
+    Method and plug-ins are what is compared; ``but`` names further settings, by their full name or its last part.
+    """
+    but = {"method", "plugins", *but}
+    by_name: dict[str, dict[str, list[str]]] = {}
+    for group in groups:
+        for name, value in group.settings.items():
+            if not {name, name.rpartition(".")[2]} & but:
+                rows = by_name.setdefault(name, {}).setdefault(str(value), [])
+                rows.append(str(group.labels.get("row", ", ".join(map(str, group.labels.values())))))
+    return {name: values for name, values in by_name.items() if len(values) > 1}
 
 
 def by_measure(numbers: Iterable[tuple[int, Mapping[Measure, float]]]) -> dict[Measure, dict[int, float]]:

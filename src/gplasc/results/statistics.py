@@ -1,4 +1,4 @@
-"""Mean and spread of numbers by seed, and paired differences with their interval."""
+"""Mean and spread of numbers by seed, differences with their interval, and the correction for several tests."""
 
 from __future__ import annotations
 
@@ -54,12 +54,13 @@ def spread(values: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean paired difference with Student's interval of 95 percent (NaN for fewer than two pairs)."""
+    """Mean difference with an interval of 95 percent and the p-value of no difference (NaN where there are none)."""
 
     mean: float
     low: float
     high: float
     count: int
+    p: float = math.nan
 
     @classmethod
     def of(cls, base: Mapping[Any, float], other: Mapping[Any, float]) -> Difference:
@@ -71,12 +72,33 @@ class Difference:
         '+4.13 [+2.54, +5.73] (n=3)'
         """
         gains = spread([other[key] - base[key] for key in sorted(set(base) & set(other))])
-        if gains.count < 2:
-            return cls(gains.mean, math.nan, math.nan, gains.count)
-        from scipy.special import stdtrit
+        return cls._student(gains.mean, gains.std, gains.count, gains.count - 1, gains.count)
 
-        half = float(stdtrit(gains.count - 1, 0.975)) * gains.std / math.sqrt(gains.count)
-        return cls(gains.mean, gains.mean - half, gains.mean + half, gains.count)
+    @classmethod
+    def welch(cls, base: Mapping[Any, float], other: Mapping[Any, float]) -> Difference:
+        """Compare values that are not paired; the standard deviations may differ (Welch's interval).
+
+        >>> str(Difference.welch({0: 60.0, 1: 61.0, 2: 62.0}, {0: 64.6, 1: 65.4, 2: 65.4}))
+        '+4.13 [+2.03, +6.23] (n=3)'
+        """
+        one, two = spread(list(base.values())), spread(list(other.values()))
+        shares = [one.std**2 / max(one.count, 1), two.std**2 / max(two.count, 1)]
+        weights = sum(v**2 / (s.count - 1) for v, s in zip(shares, (one, two), strict=True) if s.count > 1)
+        freedom = sum(shares) ** 2 / weights if weights else min(one.count, two.count) - 1
+        return cls._student(
+            two.mean - one.mean, math.sqrt(sum(shares)), 1, freedom, min(one.count, two.count)
+        )
+
+    @classmethod
+    def _student(cls, mean: float, std: float, size: int, freedom: float, count: int) -> Difference:
+        """Return the interval of Student's t for the mean of so many values with this standard deviation."""
+        if count < 2:
+            return cls(mean, math.nan, math.nan, count)
+        from scipy.special import stdtr, stdtrit
+
+        half = float(stdtrit(freedom, 0.975)) * std / math.sqrt(size)
+        p = 2 * float(stdtr(freedom, -abs(mean) / std * math.sqrt(size))) if std else float(mean == 0)
+        return cls(mean, mean - half, mean + half, count, p)
 
     @property
     def verdict(self) -> int:
@@ -92,3 +114,16 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.text()} (n={self.count})"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's method; a missing one (NaN) counts as 1.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    known = [1.0 if math.isnan(p) else p for p in p_values]
+    corrected, largest = [1.0] * len(known), 0.0
+    for rank, place in enumerate(sorted(range(len(known)), key=known.__getitem__)):
+        largest = corrected[place] = max(largest, min(1.0, (len(known) - rank) * known[place]))
+    return corrected

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gplasc._io.display import Display, Moment, Shown
 from gplasc._io.display import display as open_display
-from gplasc.errors import UserError
-from gplasc.runs.execute import execute
-from gplasc.runs.workspace import Busy, Workspace
+from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale
 from gplasc.streams.catalog import stream_name
 from gplasc.study.cell import Cell, Executor, Listener, Outcome
 from gplasc.study.compare import compare_rows, methods_alone
 from gplasc.study.plan import ComparePlan
-from gplasc.study.processes import Processes
+from gplasc.study.processes import Processes, run_here
 from gplasc.study.study import Study
 
 
@@ -80,7 +76,6 @@ def compare(
         buffers=tuple(buffers),
         scale=scale,
         set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
-        temperatures=(),
     )
     workspace, display = Workspace(Path(out), data_dir, device), open_display(quiet)
 
@@ -97,21 +92,12 @@ class _ThisProcess(Executor):
     """
 
     def __init__(self, display: Display) -> None:
+        super().__init__()
         self._display = display
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         future: Future[Outcome] = Future()
-        start = time.monotonic()
-        try:
-            workspace = replace(workspace, note_unfinished=False)
-            result = execute(cell.spec, workspace, display=_OneOfMany(self._display, cell))
-        except Busy:
-            outcome = Outcome(cell, "busy")
-        except UserError as error:
-            outcome = Outcome(cell, "failed", error=str(error))
-        else:
-            outcome = Outcome(cell, "done", result.record, seconds=time.monotonic() - start)
-        future.set_result(outcome)
+        future.set_result(run_here(cell, workspace, _OneOfMany(self._display, cell)))
         return future
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,15 +17,14 @@ from gplasc.runs.workspace import Workspace
 State = Literal["done", "already", "busy", "interrupted", "failed"]
 
 
+def named_values(values: Mapping[str, object]) -> str:
+    """Return names with their values for people."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
 @dataclass(frozen=True)
 class Cell:
-    """One run to be computed.
-
-    Args:
-        labels: Its place in a table, such as stream, buffer and row, or its value on each axis; never the seed.
-        spec: What is computed.
-        bases: Rows that the run is compared with.
-    """
+    """One run to be computed, with its place in a table (never the seed) and the rows that it is compared with."""
 
     labels: Mapping[str, str | int | float]
     spec: RunSpec
@@ -43,8 +43,7 @@ class Cell:
     @property
     def row(self) -> str:
         """The row in words: the label ``row``, else all labels."""
-        named = self.labels.get("row") or ", ".join(f"{name}={value}" for name, value in self.labels.items())
-        return str(named) or "as given"
+        return str(self.labels.get("row") or named_values(self.labels) or "as given")
 
     @property
     def column(self) -> str:
@@ -63,8 +62,8 @@ class Cell:
 class Outcome:
     """How a run ended.
 
-    state: "done" and "already" (complete before) with a record; "failed" with an error in one sentence;
-    "interrupted": saved, to be continued; "busy": another process is computing the run.
+    "done" and "already" (complete before) have a record, "failed" an error in one sentence; "interrupted": saved, to
+    be continued; "busy": another process is computing the run.
     """
 
     cell: Cell
@@ -92,6 +91,14 @@ Listener = Callable[[Cell, Moment], None]
 
 class Executor:
     """Where cells are computed: processes of this machine, or a cluster."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled: set[str] = set()
+        self._stopping = False
+
+    def _ending(self, cell: Cell) -> bool:
+        return self._stopping or cell.run_id in self._cancelled
 
     @property
     def slots(self) -> int | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,60 +15,18 @@ from gplasc.errors import UserError
 from gplasc.results.group import Group
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
-from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
-from gplasc.settings.types import Config
-from gplasc.streams import find_stream
+from gplasc.study._conclusions import conclusion
+from gplasc.study._contenders import Contender, plan_contenders, with_settings_of_others
 from gplasc.study.cell import Cell, Executor
 from gplasc.study.compute import print_failures
-from gplasc.study.experiment import Caption, Experiment, Row, scale_statement
-from gplasc.study.grid import parse_axes
-from gplasc.study.overlap import run_overlap
+from gplasc.study.experiment import Caption, Experiment, scale_statement
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import Axes, axes_of, fair_space, make_trials
 from gplasc.study.processes import Processes
 from gplasc.study.search import on_validation
-from gplasc.study.stored import OVERLAP, Results, choose, read_results
+from gplasc.study.stored import CLASS_IL, OVERLAP, Results, choose, read_results
 from gplasc.study.study import Study
 from gplasc.study.tables import comparison_tables, write_comparison
-
-
-@dataclass(frozen=True)
-class _Contender:
-    """A row on a stream with a buffer, with what is searched for it.
-
-    Args:
-        experiment: The experiment, with all its rows.
-        row: The row.
-        preset: A run with the preset.
-        searched: Values of each setting that is searched.
-        trials: What is set in each trial; nothing in the first one, which has the preset.
-    """
-
-    experiment: Experiment
-    row: Row
-    preset: Cell
-    searched: Axes = field(default_factory=dict)
-    trials: tuple[Mapping[str, Any], ...] = ({},)
-
-    @property
-    def config(self) -> Config:
-        """The settings of the preset."""
-        return self.preset.spec.config
-
-    @property
-    def place(self) -> tuple[str, int | None]:
-        """Stream and buffer, which it has in common with its base."""
-        labels: Mapping[str, Any] = self.preset.labels
-        return (labels["stream"], labels.get("buffer"))
-
-    def cells(
-        self, stage: str, settings: Mapping[str, Any], seeds: Iterable[int], **labels: float
-    ) -> list[Cell]:
-        """Return runs with further settings and labels."""
-        row, (stream, buffer) = self.row.with_settings(settings), self.place
-        cells = [self.experiment.cell(row, stream, buffer, seed, self.config.scale) for seed in seeds]
-        return [replace(cell, labels={"stage": stage, **cell.labels, **labels}) for cell in cells]
 
 
 def compare_rows(
@@ -84,27 +42,13 @@ def compare_rows(
     """Tune all rows on validation, choose, compute the chosen settings on test, and write tables into ``out``.
 
     Complete runs are not computed again, so the same call continues what was cut off. With one trial a row nothing is
-    tuned: the preset is what is compared. The experiment is the one that the plan names, or that of `methods_alone`.
-
-    Args:
-        plan: What is compared, and how.
-        experiment: The rows.
-        workspace: Where the runs are.
-        open_executor: Returns what computes the runs; called once for each of the two stages, if it has runs left.
-        summary: Where the results are written too. Runs that have numbers there are not computed again: a comparison
-            can be extended on another machine, without the folders of its runs. A test run whose overlap is asked
-            for and not stored needs its folder, or is computed again.
-        overlap: Whether the overlap of tasks is measured; where it was before, it is always shown.
-        display: Shows the progress.
-
-    Returns:
-        All runs, the results as they are stored, and the files.
-
-    Raises:
-        UserError: If something that was given is not allowed.
-        Interrupted: If a signal asked to stop.
+    tuned: the preset is what is compared. The experiment is the one that the plan names, or that of `methods_alone`;
+    ``open_executor`` is called once for each stage that has runs left. Runs that have numbers in the file ``summary``
+    are not computed again, so a comparison can be extended without the folders of its runs, unless the overlap of
+    tasks is asked for and not stored. Returns all runs, the results as they are stored, and the files.
     """
-    contenders = _plan_contenders(plan, experiment)
+    contenders = plan_contenders(plan, experiment)
+    plan = plan.model_copy(update={"family": _family(plan, contenders)})
     for contender in contenders:
         contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
@@ -123,9 +67,11 @@ def compare_rows(
             part.numbers[run] = known[run] = {measure: round(value, 4) for measure, value in numbers.items()}
         return part
 
-    tuning = compute("tuning on validation", _trial_cells(plan, contenders))
-    chosen = _choices(plan, contenders, tuning)
-    study = tuning + compute("test", _test_cells(plan, contenders, chosen))
+    study = compute("tuning on validation", _trial_cells(plan, contenders))
+    contenders = with_settings_of_others(_choose(plan, contenders, study))
+    study += compute("bases on validation", _base_cells(plan, contenders))
+    contenders = _better_bases_first(contenders, study)
+    study += compute("test", _test_cells(plan, contenders))
     for cell in (cell for cell in study.cells if _on_test(cell) and cell.run_id in study.numbers):
         numbers = study.numbers[cell.run_id]
         mean = _mean_overlap(study, cell, measure=overlap and OVERLAP not in numbers)
@@ -154,6 +100,7 @@ def print_comparison(study: Study, results: Results, files: Sequence[Path]) -> i
         table.print()
     print_failures(study.failures)
     print(f"written: {', '.join(map(str, files))}")
+    print(conclusion(results))
     return int(any(group.missing for group in results.groups() if group.labels["stage"] != "tuning"))
 
 
@@ -171,185 +118,103 @@ def preview_rows(
 
     A row whose trials are not complete counts with the settings of its preset.
     """
-    contenders = _plan_contenders(plan, experiment)
+    contenders = plan_contenders(plan, experiment)
     tuning = Study(_trial_cells(plan, contenders), workspace)
-    chosen = [trial or 0 for trial in _choices(plan, contenders, tuning.load())]
-    rest = _test_cells(plan, contenders, chosen)
+    chosen = [replace(one, chosen=one.chosen or {}) for one in _choose(plan, contenders, tuning.load())]
+    finals = with_settings_of_others(chosen)
     stages = {
         f"tuning, {plan.trials} trials for each of {len(contenders)} rows": tuning.cells,
-        f"test, {len(plan.seeds)} seeds for each row": [cell for cell in rest if _on_test(cell)],
-        "temperature x plug-in (runs at the preset may be counted above)": [
-            cell for cell in rest if not _on_test(cell)
-        ],
+        "bases on validation": _base_cells(plan, finals),
+        f"test, {len(plan.seeds)} seeds for each row": _test_cells(plan, finals),
     }
     texts = [f"{name}:\n{Study(c, workspace).forecast(processes)}" for name, c in stages.items() if c]
     return "\n".join([f"{plan.name}: {experiment.title}", *texts])
-
-
-def _plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[_Contender]:
-    """Return all rows that are compared with what is searched for each, stream by stream.
-
-    Raises:
-        UserError: If something is not allowed, or nothing is left.
-    """
-    plan.check()
-    if experiment.single:
-        raise UserError(f"{experiment.name} measures time, which is not tuned; leave out --fair")
-    composed = _compose(experiment, plan)
-    keep = composed.row_filter(plan.only)
-    places = [
-        (row, stream, buffer)
-        for stream in composed.streams
-        for row in composed.rows
-        if stream not in experiment.streams or stream in (row.streams or composed.streams)
-        for buffer in plan.buffers or experiment.buffers_of(row, stream)
-        if keep(row, stream, buffer)
-    ]
-    places.sort(key=lambda place: (composed.streams.index(place[1]), place[2] or 0))
-    if not places:
-        raise UserError(f"nothing of {experiment.name} is left by --only; leave it out")
-    given = parse_assignments(plan.set)
-    contenders = []
-    for row, stream, buffer in places:
-        config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
-        row = row.with_settings({name: value for name, value in given.items() if _has(config, name)})
-        contenders.append(_Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
-    configs = [one.config for one in contenders]
-    if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
-        raise UserError(
-            "data.evaluate_on=validation: what was chosen on validation is evaluated on test; leave it out, or give "
-            "--trials 1, which chooses nothing"
-        )
-    _check_known("setting", given, configs)
-    _check_known("axis", parse_axes(plan.space), configs)
-    space = fair_space(plan.space)
-    _check_tune_set(plan, space, contenders)
-    by_place = {(one.row.name, one.place): one.config for one in contenders}
-    return [
-        _with_trials(one, plan, space, by_place.get((one.row.base or "", one.place), one.config))
-        for one in contenders
-    ]
-
-
-def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
-    """Return the experiment with the streams, methods and plug-ins that a user names in place of its own.
-
-    A method that the experiment lacks becomes a row. Each plug-in becomes a row for each row without plug-ins.
-    """
-    for stream in plan.streams:
-        find_stream(stream)  # a wrong name is one error, not one for each run
-    rows = list(experiment.rows)
-    if plan.methods:
-        rows = [row for row in rows if row.method in plan.methods]
-        known = {row.method for row in rows if not row.plugins}
-        rows += [Row(name=_stem(method), method=method) for method in plan.methods if method not in known]
-    if plan.plugins:
-        own = {(row.name, row.plugins): row for row in rows}
-        alone, rows = [row for row in rows if not row.plugins], []
-        for row in alone:
-            rows.append(row)
-            for plugin in plan.plugins:
-                name = f"{row.name}+{_stem(plugin)}"
-                fresh = row.model_copy(update={"name": name, "plugins": (plugin,), "base": row.name})
-                rows.append(own.get((name, (plugin,)), fresh))
-    if not rows:
-        raise UserError(f"nothing of {experiment.name} is left by --methods; leave it out")
-    return experiment.model_copy(update={"rows": tuple(rows), "streams": plan.streams or experiment.streams})
-
-
-def _with_trials(one: _Contender, plan: ComparePlan, space: Axes, anchor: Config) -> _Contender:
-    """Add what is searched; a row and its base search what they share over the values of the base."""
-    if anchor.method != one.config.method:
-        anchor = one.config
-    fixed = _set_names(one)
-    axes = {n: values for n, values in axes_of(space, one.config, anchor).items() if n not in fixed}
-    try:
-        trials = make_trials(axes, one.config, anchor, plan.trials, plan.search_seed)
-    except UserError as error:
-        raise UserError(f"{one.row.name} on {one.preset.labels['stream']}: {error}") from None
-    return replace(one, searched=axes, trials=trials)
-
-
-def _set_names(one: _Contender) -> set[str]:
-    """Return the full names of what a row sets itself, which is therefore not searched."""
-    settings = one.row.settings
-    return {full for full in one.config.flat() if full in settings or full.rpartition(".")[2] in settings}
-
-
-def _has(config: Config, name: str) -> bool:
-    return any(name in (full, full.rpartition(".")[2]) for full in config.flat())
-
-
-def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> None:
-    for name in names:
-        if not any(_has(config, name) for config in configs):
-            every = {full for config in configs for full in config.flat() if "." in full}
-            raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
-
-
-def _check_tune_set(plan: ComparePlan, space: Axes, contenders: Sequence[_Contender]) -> None:
-    """Check that the settings of the trials alone exist in every row, and that none of them is searched."""
-    for name in parse_assignments(plan.tune_set):
-        for one in contenders:
-            config = one.config
-            if name not in config.flat():
-                hint = did_you_mean(name, config.flat())
-                raise UserError(f"--tune-set {name}: {config.title} has no such setting; {hint}")
-            if name in axes_of(space, config, config) and name not in _set_names(one):
-                raise UserError(
-                    f"--tune-set {name}: it is searched; leave it out, or fix it for all rows with --set"
-                )
 
 
 def _on_test(cell: Cell) -> bool:
     return cell.labels["stage"] == "test"
 
 
-def _trial_cells(plan: ComparePlan, contenders: Sequence[_Contender]) -> list[Cell]:
+def _trial_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
     """Return the runs of the trials, evaluated on a share of the training samples."""
-    cheaper = {**parse_assignments(plan.tune_set), "data.validation": plan.validation}
     cells = []
     for one in contenders if plan.tunes else ():
         for number, trial in enumerate(one.trials):
-            settings = on_validation({**one.row.settings, **trial, **cheaper})
-            cells += one.cells("tuning", settings, plan.tune_seeds, trial=number)
+            cells += one.cells("tuning", _cheaper(plan, one, trial), plan.tune_seeds, trial=number)
     return cells
 
 
-def _test_cells(
-    plan: ComparePlan, contenders: Sequence[_Contender], chosen: Sequence[int | None]
-) -> list[Cell]:
-    """Return the runs on test of each row with a chosen trial, then those of each pair at each temperature."""
+def _cheaper(plan: ComparePlan, one: Contender, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings for a run on validation."""
+    share = {**parse_assignments(plan.tune_set), "data.validation": plan.validation}
+    return on_validation({**one.row.settings, **settings, **share})
+
+
+def _base_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
+    """Return the runs on validation that choose between the bases of a row, with seeds that no trial had."""
+    several = {
+        (name, one.place) for one in contenders for name in _own_bases(one) if len(_own_bases(one)) > 1
+    }
     cells = []
-    for one, trial in zip(contenders, chosen, strict=True):
-        cells += [] if trial is None else one.cells("test", one.trials[trial], plan.seeds)
-    bases = {(one.row.base, one.place) for one in contenders}
     for one in contenders:
-        setting = f"{next(iter(one.config.options))}.temperature"
-        is_paired = one.row.base or (one.row.name, one.place) in bases
-        if is_paired and setting in one.config.flat() and setting not in _set_names(one):
-            for value in plan.temperatures:
-                cells += one.cells("temperature", {setting: value}, plan.seeds, temperature=value)
+        if (one.row.name, one.place) in several:
+            cells += one.cells("bases", _cheaper(plan, one, one.chosen or {}), plan.base_seeds)
     return cells
 
 
-def _choices(plan: ComparePlan, contenders: Sequence[_Contender], tuning: Study) -> list[int | None]:
-    """Return the number of the chosen trial of each row; None if no trial was completed."""
-    if not plan.tunes:
-        return [0] * len(contenders)
-    trials = tuning.groups()
-    return [
-        choose([t for t in trials if one.preset.labels.items() <= t.labels.items()]) for one in contenders
-    ]
+def _own_bases(one: Contender) -> tuple[str, ...]:
+    """Return the base of a row, and its base with the settings of the row, where it is another one."""
+    return one.bases[: len(one.bases) - len(one.row.also)]
 
 
-def _stored_groups(plan: ComparePlan, contenders: Sequence[_Contender], study: Study) -> list[Group]:
+def _better_bases_first(contenders: Sequence[Contender], study: Study) -> list[Contender]:
+    """Put the base that is better on validation first; it is the same for all seeds."""
+    means = {}
+    for group in study.groups(stage="bases"):
+        place = (group.labels["stream"], group.labels.get("buffer"))
+        means[group.labels["row"], place] = -1.0 if group.missing else group.spread(CLASS_IL).mean
+    rows = []
+    for one in contenders:
+        own = [(-means.get((name, one.place), -1.0), number) for number, name in enumerate(_own_bases(one))]
+        bases = [_own_bases(one)[number] for _, number in sorted(own)]
+        rows.append(replace(one, bases=(*bases, *one.row.also)))
+    return rows
+
+
+def _family(plan: ComparePlan, contenders: Sequence[Contender]) -> tuple[str, ...]:
+    """Return the rows whose gains are tested: those that the plan names, else all with a base."""
+    names = dict.fromkeys(one.row.name for one in contenders if one.row.base)
+    for name in plan.family:
+        if name not in names:
+            raise UserError(
+                f"the family has the row '{name}', which is not compared; {did_you_mean(name, names)}"
+            )
+    return plan.family or tuple(names)
+
+
+def _test_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
+    """Return the runs on test of each row with a chosen trial."""
+    chosen = [one for one in contenders if one.chosen is not None]
+    return [cell for one in chosen for cell in one.cells("test", one.chosen or {}, plan.seeds)]
+
+
+def _choose(plan: ComparePlan, contenders: Sequence[Contender], tuning: Study) -> list[Contender]:
+    """Return the rows with what was chosen for each; None if no trial was completed."""
+    trials, rows = tuning.groups(), []
+    for one in contenders:
+        own = [trial for trial in trials if one.preset.labels.items() <= trial.labels.items()]
+        number = choose(own) if plan.tunes else 0
+        rows.append(replace(one, chosen=None if number is None else one.trials[number]))
+    return rows
+
+
+def _stored_groups(plan: ComparePlan, contenders: Sequence[Contender], study: Study) -> list[Group]:
     """Return all groups with the settings that are stored: of a trial what is searched, of a run on test all.
 
     A row for which no trial was completed has a group without numbers.
     """
     every, stored = study.groups(), []
-    for stage in ("tuning", "test", "temperature"):
+    for stage in ("tuning", "bases", "test"):
         for one in contenders:
             labels = {"stage": stage, **one.preset.labels}
             own = [group for group in every if labels.items() <= group.labels.items()]
@@ -375,7 +240,7 @@ def _mean_overlap(study: Study, cell: Cell, *, measure: bool) -> float | None:
             raise UserError(f"{path} is damaged; delete it, and measure again with --overlap") from None
     if not measure or not (folder / RECORD).exists():
         return None
-    mean = float(run_overlap(study.restore(cell)).pairs.mean())
+    mean = float(study.overlap(cell).pairs.mean())
     write_atomic(path, json.dumps({"mean": mean}) + "\n")
     return mean
 
@@ -388,7 +253,3 @@ def _code(study: Study, earlier: Results | None) -> dict[str, tuple[str, ...]]:
         now = {str(environment[name]) for environment in environments if environment.get(name)}
         code[name] = tuple(sorted(now.union(earlier.code.get(name, ()) if earlier else ())))
     return code
-
-
-def _stem(name: str) -> str:
-    return Path(name).stem if is_file(name) else name

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 
 from gplasc._io.display import Display, Moment
 from gplasc.errors import Interrupted, UserError
@@ -22,12 +21,10 @@ _LOOK_EVERY = 0.25  # seconds between two looks at signals and progress
 _RETRY_EVERY = 2.0  # seconds between two tries of a run that another process is computing
 
 
-def _unique(cells: Iterable[Cell]) -> list[Cell]:
+def _unique(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells without those whose run an earlier one computes."""
-    first: dict[str, Cell] = {}
-    for cell in cells:
-        first.setdefault(cell.run_id, cell)
-    return list(first.values())
+    first = {cell.run_id: cell for cell in reversed(cells)}
+    return [cell for cell in cells if first[cell.run_id] is cell]
 
 
 def compute(
@@ -42,20 +39,9 @@ def compute(
     """Compute all cells; return how each run ended, by run id. The executor is closed at the end.
 
     Complete runs are not computed again, runs that were cut off continue, and a run that another process computes
-    is waited for after all others. Ctrl-C or SIGTERM lets running runs save themselves; a second one ends them at
-    once.
-
-    Args:
-        cells: What is to be computed. Of cells in a sequence those with the same run are computed once. An iterator
-            is asked for the next cell when the executor has a free slot.
-        workspace: Where runs are stored, and data sets are read.
-        executor: What computes them.
-        display: Shows the progress; None shows nothing.
-        on_moment: Called with the progress of running cells.
-        on_outcome: Called with each outcome, before the next cell is asked for.
-
-    Raises:
-        Interrupted: If a signal asked to stop.
+    is waited for after all others. Of cells in a sequence those with the same run are computed once; an iterator is
+    asked for the next cell when the executor has a free slot, after ``on_outcome`` was called with what has ended.
+    Ctrl-C or SIGTERM lets running runs save themselves and ends with `Interrupted`; a second one ends them at once.
     """
     computation = _Computation(workspace, executor, display or Display(), on_moment, on_outcome)
     slots = None
@@ -86,9 +72,7 @@ class _Computation:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     _pending: set[Future[Outcome]] = field(default_factory=set)
     _busy: list[tuple[float, Cell]] = field(default_factory=list)  # when to try again
-    _moments: dict[str, tuple[Cell, Moment]] = field(
-        default_factory=dict
-    )  # the latest of each run, to be shown
+    _moments: dict[str, tuple[Cell, Moment]] = field(default_factory=dict)  # the latest of each run
 
     def run(self, cells: Iterator[Cell], slots: int | None, stops: Sequence[int]) -> None:
         """Compute until nothing is left, or the computation was stopped."""
@@ -153,21 +137,20 @@ class _Computation:
 
 @contextmanager
 def _stops_counted() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop."""
+    """Collect the signals that ask to stop; only the main thread can."""
     stops: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def ask(number: int, frame: object) -> None:
         stops.append(number)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield stops
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield stops
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def print_failures(failed: Sequence[Outcome]) -> None:

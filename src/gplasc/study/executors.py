@@ -34,14 +34,7 @@ class Engine:
     """Ray: fsspec address for checkpoints if the nodes share no folder, for example s3://bucket/folder."""
 
     def processes(self, scale: "Scale", *, single: bool = False) -> "Processes":
-        """Return processes of this machine, also in place of a cluster: a dry run asks for their number.
-
-        By default there is one, at smoke scale one a core (at most 8). ``single``: runs must be computed one at a
-        time on this machine.
-
-        Raises:
-            UserError: If an option is not allowed.
-        """
+        """Return processes of this machine, also in place of a cluster, for a dry run; ``single``: one at a time."""
         from gplasc.study.processes import Processes
 
         if self.engine == "processes":
@@ -63,11 +56,7 @@ class Engine:
         return Processes(1, self.threads) if single else processes
 
     def open(self, scale: "Scale", *, single: bool = False) -> "Executor":
-        """Return the executor; see `processes`.
-
-        Raises:
-            UserError: If an option is not allowed, or the cluster cannot be used.
-        """
+        """Return the executor; see `processes`."""
         processes = self.processes(scale, single=single)
         if self.engine == "processes":
             return processes

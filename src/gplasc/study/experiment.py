@@ -17,8 +17,8 @@ from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
 from gplasc.streams.info import StandIn
+from gplasc.study._grid import check_seeds
 from gplasc.study.cell import Cell
-from gplasc.study.grid import check_seeds
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""
@@ -64,6 +64,7 @@ class Row(Settings):
     plugins: tuple[str, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)
     base: str | None = Field(None, description="row that this one is compared with, seed by seed")
+    also: tuple[str, ...] = Field((), description="further rows that this one is compared with")
     streams: tuple[str, ...] | None = Field(None, description="where the row exists; default: all")
     buffers: tuple[int, ...] | None = None
     memory: int | None = Field(None, description="samples remembered, where that is not the buffer")
@@ -119,11 +120,7 @@ class Experiment(Caption):
         return (row.buffers or self.buffers or (None,)) if stream in self.streams else (None,)
 
     def cell(self, row: Row, stream: str, buffer: int | None, seed: int, scale: Scale) -> Cell:
-        """Return one run of the experiment.
-
-        Raises:
-            UserError: If a name or a value of the row is not allowed.
-        """
+        """Return one run of the experiment."""
         other = _stand_ins().get(stream) if scale == "smoke" else None
         settings = dict(row.settings)
         if scale == "smoke":
@@ -149,15 +146,8 @@ class Experiment(Caption):
     ) -> list[Cell]:
         """Return every run of the experiment at a scale, narrowed to what the user asked for, row by row.
 
-        Args:
-            scale: The scale of all runs.
-            seeds: Seeds of every row; default: those of the scale.
-            only: Streams, buffers or rows to keep (``*`` allowed); names of one kind are alternatives, kinds narrow
-                each other.
-            methods: Methods to keep, each with and without plug-ins.
-
-        Raises:
-            UserError: If a name is unknown, nothing is left, or a seed is negative or given twice.
+        ``only`` names streams, buffers or rows to keep (``*`` allowed): names of one kind are alternatives, kinds
+        narrow each other. ``methods`` are kept with and without plug-ins.
         """
         check_seeds(seeds)
         for method in methods:
@@ -177,11 +167,7 @@ class Experiment(Caption):
         return cells
 
     def row_filter(self, only: Sequence[str]) -> Callable[[Row, str, int | None], bool]:
-        """Return what tells whether a row with a stream and a buffer is kept; see `cells`.
-
-        Raises:
-            UserError: If a name is unknown.
-        """
+        """Return what tells whether a row with a stream and a buffer is kept; see `cells`."""
         names = {
             "streams": set(self.streams) | {s for row in self.rows for s in row.streams or ()},
             "buffers": {str(b) for row in self.rows for b in row.buffers or self.buffers or ()},

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import tomllib
+from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from gplasc.errors import UserError
 from gplasc.settings.types import Scale, Settings
-from gplasc.study.grid import check_seeds
+from gplasc.study._grid import check_seeds
+from gplasc.study.experiment import Row
 
 
 class ComparePlan(Settings):
@@ -25,29 +30,57 @@ class ComparePlan(Settings):
     plugins: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     trials: int = 12
-    tune_seeds: tuple[int, ...] = (1000,)
+    tune_seeds: tuple[int, ...] = (1000, 1001, 1002)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     validation: float = 0.2
     search_seed: int = 0
     space: tuple[str, ...] = ()
     set: tuple[str, ...] = ()
     tune_set: tuple[str, ...] = ()
-    temperatures: tuple[float, ...] = (0.5, 0.1)
+    rows: tuple[Row, ...] = ()
+    """Rows next to those of the methods and plug-ins; only a file has them."""
+    family: tuple[str, ...] = ()
+    """The rows whose gains are tested; default: all that have a base."""
+    file: str = ""
+    """Where the plan was read."""
+
+    @classmethod
+    def read(cls, path: Path) -> ComparePlan:
+        """Read a TOML file with some of these fields; nothing is tuned unless it says how many trials there are."""
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            plan = cls.model_validate({"trials": 1, **values, "file": str(path)})
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}); check the path") from None
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise UserError(
+                f"{path}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}; allowed in a plan: "
+                f"{', '.join(name for name in cls.model_fields if name != 'file')}"
+            ) from None
+        except ValueError as error:  # no TOML, or no text
+            raise UserError(f"{path} is not a plan in TOML ({error})") from None
+        if not (plan.experiment or plan.methods or plan.rows):
+            raise UserError(f"{path} names nothing to compare; give it methods, rows or an experiment")
+        return plan
+
+    @property
+    def base_seeds(self) -> tuple[int, ...]:
+        """Seeds of the runs on validation that choose between two bases: others than those of the trials."""
+        return tuple(max(self.tune_seeds) + 1 + number for number in range(len(self.tune_seeds)))
 
     def check(self) -> None:
-        """Check that the numbers are allowed.
-
-        Raises:
-            UserError: If one is not.
-        """
+        """Refuse numbers that are not allowed."""
         check_seeds(self.seeds)
         check_seeds(self.tune_seeds)
         if not self.seeds or not self.tune_seeds:
             raise UserError("--seeds and --tune-seeds need at least one seed each")
-        both = sorted({*self.seeds} & {*self.tune_seeds})
+        both = sorted({*self.seeds} & {*self.tune_seeds, *self.base_seeds})
         if both:
             raise UserError(
                 f"the seed {both[0]} is given for tuning and for the test; --seeds and --tune-seeds must differ"
+                + (f", and the bases are chosen with {', '.join(map(str, self.base_seeds))}")
+                * (both[0] in self.base_seeds)
             )
         if self.trials < 1:
             option = "--trials" if self.experiment else "--tune"
@@ -56,8 +89,6 @@ class ComparePlan(Settings):
             raise UserError(
                 f"--validation is {self.validation:g}; it is a share between 0 and 1, such as 0.2"
             )
-        if any(temperature <= 0 for temperature in self.temperatures):
-            raise UserError(f"--temperatures are {self.temperatures}; they must be greater than 0")
         for noun, names in (("plug-in", self.plugins), ("method", self.methods)):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
@@ -71,29 +102,35 @@ class ComparePlan(Settings):
     @property
     def name(self) -> str:
         """What the comparison is called in its tables."""
+        if self.file:
+            return Path(self.file).stem
         return f"{self.experiment}, fair" if self.experiment else ", ".join(self.methods)
 
     @property
     def folder(self) -> str:
         """Name of the folder of its tables."""
         digest = hashlib.sha256(self.command.encode()).hexdigest()[:8]
+        if self.file:
+            return f"compare-{self.name}"
         return f"{self.experiment}-fair" if self.experiment else f"compare-{digest}"
 
     @property
     def command(self) -> str:
         """The command that computes the comparison again; where the runs and the data are is left out."""
+        if self.file:
+            return shlex.join(["gplasc", "compare", "--plan", self.file])
         fields = ComparePlan.model_fields.items()
         changed = {
             name: getattr(self, name) for name, field in fields if getattr(self, name) != field.default
         }
-        own = ["experiment", "scale"]
+        own = ["experiment", "scale", "family"]
         if self.experiment:
             words = ["gplasc", "reproduce", self.experiment, "--fair", "--scale", self.scale]
         else:
             words = ["gplasc", "compare", "--scale", self.scale]
             named: dict[str, Any] = {"stream": self.streams, "methods": self.methods, "seeds": self.seeds}
             changed = named | ({"tune": self.trials} if self.tunes else {}) | changed
-            own += ["streams", "trials", "temperatures"]
+            own += ["streams", "trials"]
         for name, value in changed.items():
             option = f"--{name.replace('_', '-')}"
             if name in ("set", "tune_set"):  # may be repeated, as elsewhere

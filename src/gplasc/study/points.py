@@ -16,22 +16,18 @@ from typing import Any
 from gplasc.errors import UserError
 from gplasc.settings.components import section_names
 from gplasc.settings.types import Config
-from gplasc.study.grid import parse_axes
+from gplasc.study._grid import parse_axes
 
 Axes = dict[str, tuple[Any, ...]]
 """Values of each setting, by name."""
 
-_NOT_SEARCHED = ("stream", "method", "plugins", "buffer", "scale", "data.validation", "data.evaluate_on")
+NOT_SEARCHED = ("stream", "method", "plugins", "buffer", "scale", "data.validation", "data.evaluate_on")
 _EPOCHS = "train.epochs"
 _MOST_POINTS = 20_000
 
 
 def tune_space(words: Sequence[str], config: Config) -> Axes:
-    """Return what `gplasc tune` searches: the values that a user gives, else those that the paper searched.
-
-    Raises:
-        UserError: If a word is no axis, or names what a search must not choose.
-    """
+    """Return what `gplasc tune` searches: the values that a user gives, else those that the paper searched."""
     return _given_space(words) if words else _published_space(config)
 
 
@@ -58,15 +54,15 @@ def _given_space(words: Sequence[str]) -> Axes:
     """Read axes such as ``margin=0,0.1``."""
     axes = {name: tuple(values) for name, values in parse_axes(words).items()}
     for name in axes:
-        if name in _NOT_SEARCHED:
+        if name in NOT_SEARCHED:
             raise UserError(f"'{name}' cannot be searched; give it for the whole study, outside --space")
     return axes
 
 
 def fair_space(words: Sequence[str] = ()) -> Axes:
-    """Return what a fair comparison searches: the values of ``fair.toml``, those that a user gives first.
+    """Return what a fair comparison searches: the values of ``fair.toml``, or for a setting those that a user gives.
 
-    A value may be a factor: ``train.lr=x0.5,x1,x2`` is times the preset's value. Errors are those of `tune_space`.
+    A value may be a factor: ``train.lr=x0.5,x1,x2`` is times the preset's value.
     """
     return {name: tuple(values) for name, values in (_read("fair.toml") | _given_space(words)).items()}
 
@@ -75,9 +71,6 @@ def axes_of(space: Mapping[str, Sequence[Any]], config: Config, preset: Config) 
     """Return the part of a space that a run has, by full names, with factors multiplied out.
 
     Factors refer to the preset, which is that of the other side, so that both search the same values.
-
-    Raises:
-        UserError: If a factor is given for what is no number.
     """
     own, known = config.flat(), preset.flat()
     axes: Axes = {}
@@ -97,9 +90,6 @@ def make_trials(
     Rows with the same method and anchor (the preset of what the row is compared with) try the same values of what
     they share; the settings of plug-ins are combined with them at random. The list depends on the arguments alone,
     and a longer one begins with the shorter ones.
-
-    Raises:
-        UserError: If there are fewer different settings than trials.
     """
     plugins = section_names(config.method, config.plugins)[1:]
     own = {name: values for name, values in axes.items() if name.rpartition(".")[0] in plugins}

@@ -36,16 +36,7 @@ _YOUNG = 120.0  # seconds during which a process may start another run
 
 
 class Processes(Executor):
-    """An executor with processes of this machine.
-
-    Args:
-        workers: Runs computed at the same time.
-        threads: Threads of torch in each process; default: the environment's OMP_NUM_THREADS, else the cores
-            divided among the workers.
-
-    Raises:
-        UserError: If one of them is less than 1.
-    """
+    """An executor with processes of this machine, each with some threads of torch; default: OMP_NUM_THREADS."""
 
     def __init__(self, workers: int = 1, threads: int | None = None) -> None:
         for name, number in (("workers", workers), ("threads", threads)):
@@ -60,11 +51,9 @@ class Processes(Executor):
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="run")
         # Processes are started and reaped under one lock: multiprocessing reaps the children of other threads
         # whenever one is started, and two threads that reap the same child would lose its exit code.
-        self._lock = threading.Lock()
+        super().__init__()
         self._idle: list[_Worker] = []
         self._active: dict[str, _Worker] = {}
-        self._cancelled: set[str] = set()
-        self._stopping = False
 
     @property
     def slots(self) -> int:
@@ -131,9 +120,6 @@ class Processes(Executor):
                 outcome = Outcome(cell, "interrupted")
         return replace(outcome, seconds=time.monotonic() - start)
 
-    def _ending(self, cell: Cell) -> bool:
-        return self._stopping or cell.run_id in self._cancelled
-
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         # A daemon: should this process end without having waited, it is told to save and end.
@@ -186,26 +172,34 @@ def _serve(connection: Connection, threads: int) -> None:
         connection.send(run_cell(cell, workspace, Reporter(connection.send)))
 
 
+def run_here(cell: Cell, workspace: Workspace, display: Display) -> Outcome:
+    """Compute a run in this process; what a user can correct, or another process computes, is an outcome."""
+    from gplasc.runs.execute import execute
+
+    start = time.monotonic()
+    try:
+        result = execute(cell.spec, replace(workspace, note_unfinished=False), display=display)
+    except Busy:
+        return Outcome(cell, "busy")
+    except UserError as error:
+        return Outcome(cell, "failed", error=str(error))
+    return Outcome(cell, "done", result.record, seconds=time.monotonic() - start)
+
+
 def run_cell(cell: Cell, workspace: Workspace, display: Display) -> Outcome:
     """Compute a run in this process, which may have computed others; what libraries print goes into its folder."""
     import torch
 
     from gplasc.errors import Interrupted
-    from gplasc.runs.execute import execute
 
     log = _log_to(workspace.out / cell.run_id)
     # An own method that uses torch's generator depends on no other run.
     torch.set_rng_state(_first_random_state())
     try:
         with warnings.catch_warnings():  # also forgets which warnings were shown
-            result = execute(cell.spec, replace(workspace, note_unfinished=False), display=display)
-        outcome = Outcome(cell, "done", result.record)
-    except Busy:
-        outcome = Outcome(cell, "busy")
+            outcome = run_here(cell, workspace, display)
     except (Interrupted, KeyboardInterrupt):
         outcome = Outcome(cell, "interrupted")
-    except UserError as error:
-        outcome = Outcome(cell, "failed", error=str(error))
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome(cell, "failed", error=f"{type(error).__name__}: {error} (see {log})")
@@ -247,10 +241,7 @@ def _end_with_parent() -> None:
 
 
 class Reporter(Display):
-    """Sends the progress of a run to the process that waits for it.
-
-    ``send`` is called with a moment now and then; it may raise OSError when the parent has ended.
-    """
+    """Sends the progress of a run, now and then, to the process that waits for it."""
 
     def __init__(self, send: Callable[[Moment], None]) -> None:
         self._send = send

@@ -33,23 +33,20 @@ from gplasc.errors import UserError
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file, read_from_copies
+from gplasc.study._storage import Storage
 from gplasc.study.cell import Cell, Executor, Listener, Outcome
 from gplasc.study.executors import Engine
 from gplasc.study.processes import Reporter, run_cell
-from gplasc.study.storage import Storage
 
 _LOOK_EVERY = 0.25  # seconds between two looks at tasks and progress
 _RETRIES = 3  # how often a run starts again after its worker or node died
 
 
 class RayExecutor(Executor):
-    """An executor with the nodes of a Ray cluster; the engine says which, and what each run needs of it.
-
-    Raises:
-        UserError: If Ray is not installed, the cluster or the storage cannot be reached, or a number is not allowed.
-    """
+    """An executor with the nodes of a Ray cluster; the engine says which, and what each run needs of it."""
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         cpus, gpus = 1.0 if engine.cpus is None else engine.cpus, engine.gpus or 0.0
         if cpus <= 0:
             raise UserError(f"--cpus was given as {cpus:g}; each run needs more than 0")
@@ -93,9 +90,6 @@ class RayExecutor(Executor):
         self._marks: dict[Path, Path] = {}
         self._sources: dict[str, str] = {}
         self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task
-        self._lock = threading.Lock()
-        self._cancelled: set[str] = set()
-        self._stopping = False
         self._closed = threading.Event()
         self._collector = threading.Thread(target=self._collect, name="ray", daemon=True)
         self._collector.start()
@@ -160,9 +154,6 @@ class RayExecutor(Executor):
             storage=self._storage,
         )
         self._waiting[reference] = waiting
-
-    def _ending(self, cell: Cell) -> bool:
-        return self._stopping or cell.run_id in self._cancelled
 
     def _read_sources(self, cell: Cell) -> dict[str, str]:
         """Return the user's source files that the settings name, by path, as they were when first read."""

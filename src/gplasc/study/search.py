@@ -25,13 +25,13 @@ from gplasc.results.statistics import Spread, spread
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
-from gplasc.study.cell import Cell, Executor, Outcome
+from gplasc.study.cell import Cell, Executor, Outcome, named_values
 from gplasc.study.compute import compute
 from gplasc.study.executors import Engine
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna.trial import FrozenTrial
 
 _VALIDATION = 0.1  # share of the training samples that trials are evaluated on by default
 _SETTINGS = "settings"  # attribute of the study: what all its trials have in common
@@ -43,15 +43,7 @@ _SHOWN = 5  # trials in the printed table
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched, and where.
-
-    request: What the runs have in common.
-    space: Values of each setting.
-    trials: Number of trials in all, those of earlier commands included.
-    out: Folder of the study.
-    storage: Optuna's storage; default: an SQLite file in ``out``.
-    seed: Seed of the search.
-    """
+    """What is searched, in how many trials in all, and where; the options of `gplasc tune` explain it."""
 
     request: RunRequest
     space: Mapping[str, Sequence[Any]]
@@ -70,11 +62,7 @@ class Search:
         return Workspace(self.out / "runs", self.data_dir, self.device, keep_memory=False)
 
     def resolve(self, params: Mapping[str, Any]) -> RunSpec:
-        """Return the run of a trial, which is evaluated on a validation split.
-
-        Raises:
-            UserError: If a value is not allowed, or the request asks for the test split.
-        """
+        """Return the run of a trial, which is evaluated on a validation split."""
         return self._resolve({**on_validation(self.request.settings), **params})
 
     def best(self, params: Mapping[str, Any]) -> Config:
@@ -88,11 +76,7 @@ class Search:
 
 
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with which a run is evaluated on a validation split.
-
-    Raises:
-        UserError: If they ask for the test split.
-    """
+    """Return settings with which a run is evaluated on a validation split; refuse those that ask for the test split."""
     settings = dict(settings)
     if settings.get("data.evaluate_on", settings.get("evaluate_on", "validation")) != "validation":
         raise UserError(
@@ -104,15 +88,7 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
-    """Search, print the best trials, and write their settings and a picture into the folder of the study.
-
-    Returns:
-        The files written: ``best.toml``, to be read with ``--config``, ``trials.csv`` and ``study.svg``.
-
-    Raises:
-        UserError: If something is not allowed, or no trial was completed.
-        Interrupted: If a signal asked to stop; running trials are saved.
-    """
+    """Search, print the best trials, and write ``best.toml``, ``trials.csv`` and ``study.svg``; return their paths."""
     if not search.space:
         raise UserError(
             "the paper searched no setting of this method; give some with --space NAME=VALUE,VALUE"
@@ -211,13 +187,6 @@ def _open_study(search: Search) -> Study:
     return study
 
 
-def _state(name: str) -> TrialState:
-    """Return a state of trials by its name."""
-    from optuna.trial import TrialState
-
-    return TrialState[name]
-
-
 def _in_state(trials: Sequence[FrozenTrial], *states: str) -> list[FrozenTrial]:
     return [trial for trial in trials if trial.state.name in states]
 
@@ -283,7 +252,7 @@ class _Driver:
         """Queue the settings of trials that a killed or interrupted command of this folder left behind."""
         for trial in _in_state(_trials(self.study), "RUNNING"):
             if trial.user_attrs.get(_FOLDER) == str(self.search.out.absolute()):
-                self.study.tell(trial.number, state=_state("FAIL"))
+                self._tell_state(trial, "FAIL")
                 self.study.enqueue_trial(trial.params)
 
     def _next_trial(self) -> Trial | None:
@@ -331,23 +300,27 @@ class _Driver:
         """Tell the accuracy of a complete trial, or the error of one that failed; without them it was pruned."""
         if error:  # such as a loss that is not finite
             trial.set_user_attr(_ERROR, error)
-            self.study.tell(trial, state=_state("FAIL"))
+            self._tell_state(trial, "FAIL")
             ending = f"failed: {error}"
         elif accuracy is None:
-            self.study.tell(trial, state=_state("PRUNED"))
+            self._tell_state(trial, "PRUNED")
             ending = "pruned"
         else:
             self.study.tell(trial, accuracy)
             ending = f"{accuracy:.2f}"
-        values = ", ".join(f"{name}={value}" for name, value in trial.params.items())
+        values = named_values(trial.params)
         self.display.say(f"[{len(_finished(self.study))}/{self.search.trials}] {values}: {ending}")
+
+    def _tell_state(self, trial: Trial | FrozenTrial, name: str) -> None:
+        from optuna.trial import TrialState
+
+        self.study.tell(trial.number, state=TrialState[name])
 
 
 def _best(search: Search, params: Mapping[str, Any], number: int) -> str:
     """Return the complete settings of the best trial as TOML, for runs that are evaluated on the test split."""
-    config = search.best(params)
-    chosen = ", ".join(f"{name}={value}" for name, value in params.items())
-    return f"# Trial {number} of {search.trials}, chosen on a validation split: {chosen}\n{config.to_toml()}"
+    head = f"# Trial {number} of {search.trials}, chosen on a validation split: {named_values(params)}"
+    return f"{head}\n{search.best(params).to_toml()}"
 
 
 def _best_table(

@@ -47,8 +47,8 @@ class _Searched(Settings):
 class Results(Settings):
     """A comparison: what was planned, and the numbers of its runs.
 
-    The label ``stage`` of a group is "tuning", "test" or "temperature"; the first and the last have a label ``trial``
-    or ``temperature`` too.
+    The label ``stage`` of a group is "tuning" (with a ``trial``), "bases" (the runs on validation that choose between
+    two bases) or "test".
     """
 
     format: Literal[3] = 3
@@ -145,11 +145,7 @@ class Results(Settings):
 
 
 def read_results(path: Path) -> Results:
-    """Read the results of a comparison.
-
-    Raises:
-        UserError: If the file does not exist or holds something else.
-    """
+    """Read the results of a comparison."""
     try:
         return Results.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -164,9 +160,6 @@ def read_results(path: Path) -> Results:
 
 
 def choose(trials: Sequence[Group]) -> int | None:
-    """Return the number of the trial with the best mean class-IL on validation; of equal ones the first.
-
-    None if no trial was completed with all tuning seeds.
-    """
+    """Return the number of the first trial with the best mean class-IL; None if none was completed with all seeds."""
     means = [(-trial.spread(CLASS_IL).mean, n) for n, trial in enumerate(trials) if not trial.missing]
     return min(means)[1] if means else None

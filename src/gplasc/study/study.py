@@ -16,24 +16,21 @@ from gplasc.results.record import Record, read_record
 from gplasc.runs.precision import settle
 from gplasc.runs.spec import identify_all
 from gplasc.runs.workspace import Workspace
+from gplasc.study._forecast import forecast
 from gplasc.study.cell import Cell, Executor, Outcome
 from gplasc.study.compute import compute
-from gplasc.study.forecast import forecast
 
 if TYPE_CHECKING:
+    from gplasc.evaluation.overlap import TaskOverlap
     from gplasc.runs.restore import Restored
     from gplasc.streams import Stream
     from gplasc.study.processes import Processes
 
+_DRAWS = 5000  # of the Monte-Carlo integral of an overlap
+
 
 class Study:
-    """Cells and the numbers of their runs.
-
-    Args:
-        cells: The runs, each with its place in a table.
-        workspace: Where they are computed.
-        numbers: What is known of runs already, by run id; such runs are not computed.
-    """
+    """Cells and the numbers of their runs, by run id; runs whose numbers are given are not computed."""
 
     def __init__(
         self,
@@ -60,13 +57,7 @@ class Study:
     def compute(
         self, executor: Executor, display: Display | None = None, *, again: Container[str] = ()
     ) -> Study:
-        """Compute all runs without numbers and those named ``again``; complete ones are read from their folders.
-
-        The executor is closed at the end. Returns the study itself; the runs that failed are its `failures`.
-
-        Raises:
-            Interrupted: If a signal asked to stop.
-        """
+        """Compute all runs without numbers and those named ``again``, see `compute`, and return the study itself."""
         left = [cell for cell in self.cells if cell.run_id not in self.numbers or cell.run_id in again]
         self.outcomes |= compute(left, self.workspace, executor, display)
         for record in self.records:
@@ -96,10 +87,7 @@ class Study:
         return [outcome for outcome in self.outcomes.values() if outcome.state == "failed"]
 
     def groups(self, **where: str | int | float | None) -> list[Group]:
-        """Return the cells that differ in the seed alone as groups, in the order of their first cells.
-
-        Only those with the labels ``where``; None selects those without the label.
-        """
+        """Return the cells with these labels, grouped where they differ in the seed alone; None: without the label."""
         same: dict[tuple[tuple[str, object], ...], list[Cell]] = {}
         for cell in self.cells:
             if all(cell.labels.get(name) == value for name, value in where.items()):
@@ -179,13 +167,19 @@ class Study:
         """Open a complete run: its network and its stream, which runs of the same stream share."""
         from gplasc.runs.restore import restore
 
-        workspace, config = self.workspace, cell.spec.config
+        place, config = self.workspace, cell.spec.config
         key = (config.stream, config.data)
-        opened = restore(
-            workspace.out / cell.run_id,
-            data_dir=workspace.data_dir,
-            device=workspace.device,
-            stream=self._streams.get(key),
-        )
+        stream = self._streams.get(key)
+        opened = restore(place.out / cell.run_id, data_dir=place.data_dir, device=place.device, stream=stream)
         self._streams[key] = opened.stream
         return opened
+
+    def overlap(self, cell: Cell) -> TaskOverlap:
+        """Return the overlap of the tasks of a complete run, measured with the samples that it was evaluated on."""
+        import torch
+
+        from gplasc.evaluation.overlap import task_overlap
+
+        opened = self.restore(cell)
+        features = [opened.features(opened.evaluation_samples(task)) for task in opened.stream]
+        return task_overlap(features, generator=torch.Generator().manual_seed(cell.seed), draws=_DRAWS)

@@ -16,10 +16,10 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.results.group import Measure
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
+from gplasc.study._grid import check_seeds, parse_axes
 from gplasc.study.cell import Cell
 from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
-from gplasc.study.grid import check_seeds, parse_axes
 from gplasc.study.study import Study
 
 _NAMED = ("stream", "method", "plugins", "buffer")
@@ -41,20 +41,9 @@ def run_sweep(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> int:
-    """Compute the grid of axes (see `parse_axes`), print its table and write it into ``out/sweep-HASH``.
+    """Compute the grid of axes (see `parse_axes`), print its table, and write it into ``out/sweep-HASH``.
 
-    Args:
-        words: Axes.
-        seeds: Seeds of every point; default: that of the request.
-        request: What all runs have in common.
-        workspace: Where the runs are.
-        engine: What computes the runs.
-        fixed: Names that were given for all points, so that they cannot be axes as well.
-        dry_run: Only print how long it would take.
-        display: Shows the progress.
-
-    Returns:
-        0, or 1 if a run failed.
+    The names ``fixed`` were given for all points, so they cannot be axes as well. Returns 1 if a run failed, else 0.
     """
     processes = engine.processes(request.scale)
     axes = parse_axes(words)

@@ -14,6 +14,8 @@ from gplasc.published import Published, lookup
 from gplasc.published import tables as published_tables
 from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.results.group import Group, Measure
+from gplasc.study._conclusions import tests_table
+from gplasc.study.cell import named_values
 from gplasc.study.experiment import Caption
 from gplasc.study.stored import CLASS_IL, Results
 
@@ -72,7 +74,8 @@ class _Number:
         self.caption, self.group, self.measure = caption, group, measure
         self.base = group.base_among(groups)
         self.spread = group.spread(measure)
-        self.difference = group.gain(measure, groups)
+        self.differences = [group.gain(measure, groups, number) for number in range(len(group.bases))]
+        self.difference = next(iter(self.differences), None)
         self.published = self._published(group.labels["row"])
         self.scale = str(group.settings["scale"])
         self.is_reproduction = self.scale == "paper" and caption.comparable
@@ -87,30 +90,25 @@ class _Number:
                 self.published_overhead = 100 * (self.published.mean / theirs.mean - 1)
 
     def _published(self, row: str) -> Published | None:
-        labels, measure = self.group.labels, self.measure
+        measure, place = self.measure, (self.group.labels["stream"], self.caption.buffer(self.group))
+        about: dict[str, Any] = {
+            "scenario": measure.scenario,
+            "metric": measure.metric,
+            "point": measure.point,
+        }
         table = self.caption.published_table(measure.scenario)
-        if table is None:
-            return None
-        return lookup(
-            table,
-            row,
-            stream=labels["stream"],
-            buffer=self.caption.buffer(self.group),
-            scenario=measure.scenario,
-            metric=measure.metric,
-            point=measure.point,
-        )
+        return None if table is None else lookup(table, row, stream=place[0], buffer=place[1], **about)
 
     def lines(self, marks: dict[str, int]) -> list[str]:
         """Return the lines of a cell; `marks` are the numbers of the footnotes, to which new ones are added."""
-        spread, difference, digits = self.spread, self.difference, self.measure.digits
+        spread, digits = self.spread, self.measure.digits
         lines = []
         if spread.count:
             lines.append(f"{spread.text(digits)} (n={spread.count})")
         if self.group.missing:
             lines.append(f"{self.group.missing} failed")
-        if difference:
-            lines.append(f"{difference.text(digits)} to {self.group.bases[0]} (n={difference.count})")
+        for name, gain in zip(self.group.bases, self.differences, strict=True):
+            lines += [f"{gain.text(digits)} to {name} (n={gain.count})"] if gain else []
         if self.overhead is not None:
             lines.append(f"{self.overhead:+.1f} % time")
         if self.published:
@@ -201,21 +199,18 @@ def _remarks(caption: Caption, groups: Sequence[Group], measures: Sequence[Measu
 
 # ---- tables of a comparison ----------------------------------------------------------------------------------------
 
-KINDS = ("results", "tuning", "temperature")
+KINDS = ("results", "tests", "tuning")
 
 
 def comparison_tables(
     results: Results, kinds: Sequence[str] = KINDS, streams: Sequence[str] = ()
 ) -> list[Table]:
-    """Return the tables of a comparison, for each stream one a kind.
+    """Return the tables of a comparison, for each stream (default: all) one a kind.
 
-    Args:
-        results: The comparison.
-        kinds: ``results`` on test, ``tuning`` with what was searched and chosen, ``temperature``, and ``gains``:
-            class-IL on test with a column for each plug-in.
-        streams: Streams to show; default: all.
+    The kinds are ``results`` on test, ``tests`` of the family, ``tuning`` with what was searched and chosen, and
+    ``gains``: class-IL on test with a column for each plug-in.
     """
-    makers = {"tuning": _tuning, "temperature": _temperatures, "gains": _gains}
+    makers = {"tests": tests_table, "tuning": _tuning, "gains": _gains}
     tables: list[Table | None] = []
     for table in result_tables(results.caption, results.groups(stage="test"), results.measures):
         if not streams or table.name in streams:
@@ -225,14 +220,10 @@ def comparison_tables(
 
 
 def write_comparison(results: Results, folder: Path) -> list[Path]:
-    """Write table.md and table.tex to read, table.csv and trials.csv with a line for each number, and summary.json.
-
-    gains.svg shows the differences, if there are any.
-    """
+    """Write table.md, table.tex, table.csv with a line for each number, summary.json, and gains.svg."""
     groups, tables = results.groups(stage="test"), comparison_tables(results)
     return [
         *write_tables(folder, results.caption, groups, results.measures, tables),
-        write_atomic(folder / "trials.csv", _trials(results).to_csv()),
         results.write(folder / "summary.json"),
         *write_gains(folder / "gains.svg", [results]),
     ]
@@ -285,7 +276,7 @@ def _gains(results: Results, stream: str) -> Table:
         gain, row, base = group.gain(CLASS_IL, groups), group.labels["row"], group.base_among(groups)
         name = ("+".join(group.settings["plugins"]) or row) if base else ""
         own = cells.setdefault((results.caption.buffer(group), base.labels["row"] if base else row), {})
-        own[name] = str(group.spread(CLASS_IL)) + (f"\n{gain}" if gain else "")
+        own[name] = "\n".join(map(str, filter(None, (group.spread(CLASS_IL), gain))))
     names = [name for name in dict.fromkeys(name for own in cells.values() for name in own) if name]
     return Table(
         f"{stream}: final class-IL accuracy on {results.evaluated_on}, percent",
@@ -304,9 +295,13 @@ def _tuning(results: Results, stream: str) -> Table | None:
     searched: dict[str, list[str]] = {}
     for row in results.groups(stage="test", stream=stream) if results.plan.tunes else ():
         trials, number, name = results.trials(row), results.chosen(row), row.labels["row"]
+        if not trials:  # it has the settings of another row
+            continue
         scores = [f"{trial.spread(CLASS_IL).mean:.2f}" if not trial.missing else None for trial in trials]
         completed = f"{len(trials) - scores.count(None)} of {len(trials)}"
-        score, chosen = ("failed", "") if number is None else (scores[number], _values(trials[number]))
+        score, chosen = (
+            ("failed", "") if number is None else (scores[number], named_values(trials[number].settings))
+        )
         chosen += " (the preset)" if number == 0 else ""
         rows.append([results.caption.buffer(row), name, completed, scores[0], score, chosen])
         axes = (f"{n}: {', '.join(map(str, values))}" for n, values in results.searched_for(row).items())
@@ -316,46 +311,3 @@ def _tuning(results: Results, stream: str) -> Table | None:
     notes = [f"Searched for {', '.join(names)}: {axes}." for axes, names in searched.items()]
     title = f"Tuning on {stream}: class-IL on validation, percent"
     return Table(title, columns, rows, notes) if rows else None
-
-
-def _temperatures(results: Results, stream: str) -> Table | None:
-    """Return class-IL for each temperature, with and without plug-ins, all else at the preset."""
-    groups = results.groups(stage="temperature", stream=stream)
-    if not groups:
-        return None
-    rows: dict[tuple[Any, ...], list[Group]] = {}
-    for group in groups:
-        rows.setdefault((group.labels.get("buffer"), group.labels["row"]), []).append(group)
-    cells = []
-    for place, own in rows.items():
-        texts = []
-        for group in own:
-            gain = group.gain(CLASS_IL, groups)
-            text = str(group.spread(CLASS_IL)) if group.values else "failed"
-            texts.append(f"{text}\nto {group.bases[0]} {gain}" if gain else text)
-        change = own[-1].difference(CLASS_IL, own[0])
-        cells.append([*place, *texts, str(change) if change.count else ""])
-    names = [f"{temperature:g}" for temperature in results.plan.temperatures]
-    heads = ["", *(f"temperature {name}" for name in names), f"{names[0]} to {names[-1]}"]
-    title = f"Temperature x plug-in on {stream}: class-IL on {results.evaluated_on}, percent"
-    notes = [
-        "All other settings are those of the preset. Student's intervals of 95 percent of paired differences."
-    ]
-    return Table(title, [Column("buffer"), *(Column(head, "left") for head in heads)], cells, notes)
-
-
-def _trials(results: Results) -> Table:
-    """Return a line for every trial and tuning seed."""
-    names = ["stream", "buffer", "row", "trial", "chosen", "seed", "class_il_validation", "values", "run_id"]
-    lines = []
-    for row in results.groups(stage="test"):
-        place, chosen = [row.labels.get(name) for name in names[:3]], results.chosen(row)
-        for number, trial in enumerate(results.trials(row)):
-            mark, scores = "yes" if number == chosen else "no", trial.by_seed(CLASS_IL)
-            for seed, run in trial.runs.items():
-                lines.append([*place, number, mark, seed, scores.get(seed), _values(trial), run])
-    return Table("", names, lines)
-
-
-def _values(trial: Group) -> str:
-    return ", ".join(f"{name}={value}" for name, value in trial.settings.items())

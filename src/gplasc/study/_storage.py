@@ -11,15 +11,9 @@ from gplasc.runs.workspace import TERMS
 
 
 class Storage:
-    """A folder for each run, with what the run needs to continue on another node: checkpoints and the log of terms.
+    """At an fsspec address a folder for each run with what it needs to continue: checkpoints and the log of terms.
 
     Files that are cut off while they are written do no harm: checkpoints have a checksum, and the one before is kept.
-
-    Args:
-        address: An fsspec address, such as ``s3://bucket/folder`` or ``file:///folder``, or the path of a folder.
-
-    Raises:
-        UserError: If the address cannot be used.
     """
 
     def __init__(self, address: str) -> None:
@@ -33,11 +27,7 @@ class Storage:
         self._address = address
 
     def check(self) -> None:
-        """Write, read and delete a file.
-
-        Raises:
-            UserError: If that fails.
-        """
+        """Write, read and delete a file, to refuse a storage where that fails."""
         path = f"{self._root}/.gplasc"
         try:
             self._files.makedirs(self._root, exist_ok=True)
@@ -50,11 +40,7 @@ class Storage:
             raise UserError(f"--storage {self._address} does not return what was written to it")
 
     def fetch(self, folder: Path) -> None:
-        """Copy into the folder of a run what was kept of it, unless the folder is further.
-
-        Raises:
-            UserError: If the storage cannot be read.
-        """
+        """Copy into the folder of a run what was kept of it, unless the folder is further."""
         try:
             kept = self._kept(folder.name)
             here = {path.name for path in folder.glob(CHECKPOINTS)}

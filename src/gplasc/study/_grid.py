@@ -12,9 +12,6 @@ from gplasc.settings.parse import parse_value
 def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
     """Read axes such as ``margin=0,0.1``, one a word; a TOML list allows values that contain commas.
 
-    Raises:
-        UserError: If a word is not an axis, or an axis is given twice or has no values.
-
     >>> parse_axes(["margin=0,0.1", "plugin=none,gplasc", 'stream=["synthetic:tasks=2,size=8"]'])
     {'margin': [0, 0.1], 'plugins': [(), ('gplasc',)], 'stream': ['synthetic:tasks=2,size=8']}
     """
@@ -41,11 +38,7 @@ def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
-    """Check seeds that a user gave.
-
-    Raises:
-        UserError: If one is negative or given twice.
-    """
+    """Refuse seeds that are negative or given twice."""
     for seed in seeds:
         if seed < 0:
             raise UserError(f"the seed {seed} is negative; seeds are whole numbers from 0")

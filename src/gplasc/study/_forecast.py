@@ -33,8 +33,7 @@ def forecast(
 ) -> str:
     """Return in sentences how many runs are left, and how long they take; a run that was cut off counts whole.
 
-    The runs are measured with the threads of torch that they will have (default: those of this process), for at most
-    ``budget`` seconds.
+    Runs of kinds that have no record are measured with their number of threads, for at most ``budget`` seconds.
     """
     cells = list({cell.run_id: cell for cell in cells}.values())
     left = [cell for cell in cells if not (workspace.out / cell.run_id / RECORD).exists()]
@@ -46,13 +45,14 @@ def forecast(
     kinds: dict[_Kind, list[Cell]] = defaultdict(list)
     for cell in left:
         kinds[_kind(cell.spec.config)].append(cell)
-    seconds = _recorded(workspace.out)  # of one run, by kind
-    how = dict.fromkeys(seconds, "as long as complete runs of the same kind")
-    on_stream: dict[_Kind, list[float]] = defaultdict(list)
+    costs = {  # of one run, by kind: seconds, and where they come from
+        kind: (seconds, "as long as complete runs of the same kind")
+        for kind, seconds in _recorded(workspace.out).items()
+    }
     problems: dict[str, None] = {}
     end = time.monotonic() + budget
     for kind, (cell, *_) in kinds.items():
-        if kind in how or time.monotonic() >= end:
+        if kind in costs or time.monotonic() >= end:
             continue
         try:
             with torch_threads(threads):
@@ -60,25 +60,20 @@ def forecast(
         except UserError as error:
             problems[f"could not be measured: {error}"] = None
         else:
-            seconds[kind], how[kind] = cost, "from a few measured steps"
-            on_stream[kind[:3]].append(cost)
-    for kind in kinds:
-        if kind not in how and on_stream[kind[:3]]:
-            seconds[kind] = fmean(on_stream[kind[:3]])
-            how[kind] = "as long as other methods measured on the same stream"
-    sources = Counter(how[kind] for kind, same in kinds.items() if kind in how for _ in same)
-    if known := sources.total():
-        total = sum(seconds[kind] * len(same) for kind, same in kinds.items() if kind in how)
+            costs[kind] = (cost, "from a few measured steps")
+    known = [costs[kind] for kind, same in kinds.items() if kind in costs for _ in same]
+    if known:
+        total = sum(seconds for seconds, _ in known)
         several = f", about {duration(total / workers)} with {workers} workers" if workers > 1 else ""
-        lines.append(f"time for {known} of the {len(left)} left: about {duration(total)}{several}")
-        lines += [f"  {count} {source}" for source, count in sources.items()]
-    if known < len(left):
-        lines.append(f"time for the other {len(left) - known}: unknown")
+        lines.append(f"time for {len(known)} of the {len(left)} left: about {duration(total)}{several}")
+        lines += [f"  {count} {source}" for source, count in Counter(source for _, source in known).items()]
+    if len(known) < len(left):
+        lines.append(f"time for the other {len(left) - len(known)}: unknown")
     return "\n".join([*lines, *problems])
 
 
 def _kind(config: Config) -> _Kind:
-    """Return what runs of about the same duration have in common; the first three are what other methods share."""
+    """Return what runs of about the same duration have in common."""
     train = config.train
     epochs = (train.epochs, train.first_epochs, train.batch, config.data.images_per_class)
     return (config.stream, config.scale, config.model, config.title, *epochs)

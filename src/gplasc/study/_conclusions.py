@@ -1,0 +1,128 @@
+"""What a comparison shows: tests of the gains that its plan names, and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gplasc._io.table import Column, Table
+from gplasc.results.group import Group, differing_settings
+from gplasc.results.statistics import ENOUGH_PAIRS, Difference, holm
+from gplasc.study.stored import CLASS_IL, Results
+
+_LEVEL = 0.05
+_FEWEST = 3  # seeds below which nothing is said about a gain
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A row of the family against its better base; `p` is corrected for the number of tests."""
+
+    row: Group
+    base: Group | None
+    paired: Difference
+    p: float
+    others: tuple[str, ...]
+    """The differences to the further bases, in words."""
+
+    @property
+    def verdict(self) -> str:
+        """What the seeds allow to say."""
+        if self.paired.count < ENOUGH_PAIRS:
+            return f"not tested: {self.paired.count} of at least {ENOUGH_PAIRS} seeds"
+        return "significant" if self.p < _LEVEL else "not significant"
+
+
+def _run_tests(results: Results) -> list[_Test]:
+    """Return the tests of the family on every stream and with every buffer."""
+    groups = results.groups(stage="test")
+    rows = [group for group in groups if group.labels["row"] in results.plan.family]
+    bases = [row.base_among(groups) for row in rows]
+    paired = [
+        row.difference(CLASS_IL, base) if base else Difference.of({}, {})
+        for row, base in zip(rows, bases, strict=True)
+    ]
+    others = []
+    for row in rows:
+        gains = {name: row.gain(CLASS_IL, groups, number) for number, name in enumerate(row.bases) if number}
+        others.append(tuple(f"{gain.mean:+.2f} over {name}" for name, gain in gains.items() if gain))
+    return list(map(_Test, rows, bases, paired, holm([one.p for one in paired]), others))
+
+
+def tests_table(results: Results, stream: str) -> Table | None:
+    """Return the gains of the family over their better bases, with both intervals and the corrected p-value."""
+    tests = _run_tests(results)
+    rows = []
+    for test in tests:
+        if test.row.labels["stream"] == stream and test.base and test.paired.count:
+            welch = Difference.welch(test.base.by_seed(CLASS_IL), test.row.by_seed(CLASS_IL))
+            p = f"{test.p:.3g}" if test.paired.count >= ENOUGH_PAIRS else None
+            names = (test.row.labels["row"], test.base.labels["row"])
+            rows.append(
+                [results.caption.buffer(test.row), *names, str(test.paired), str(welch), p, test.verdict]
+            )
+    if not rows:
+        return None
+    heads = ("", "compared with", "paired difference", "Welch's interval", "corrected p", "")
+    notes = [
+        f"Family of {len(tests)} tests (Student's t of the paired differences), named before the runs; p corrected "
+        f"by Holm's method, significant below {_LEVEL:g}. Fewer than {ENOUGH_PAIRS} seeds have intervals alone.",
+        *_base_notes(results, stream),
+        *_setting_notes(results.groups(stage="test", stream=stream)),
+    ]
+    title = f"Gains in class-IL on {stream}, evaluated on {results.evaluated_on}, percentage points"
+    return Table(title, [Column("buffer"), *(Column(head, "left") for head in heads)], rows, notes)
+
+
+def _base_notes(results: Results, stream: str) -> list[str]:
+    """Say how the better base was chosen."""
+    chosen = results.groups(stage="bases", stream=stream)
+    texts = [f"{group.labels['row']} {group.spread(CLASS_IL)}" for group in chosen]
+    seeds = ", ".join(map(str, results.plan.base_seeds))
+    note = "The base that is better on validation comes first; it is the same for all seeds"
+    return [f"{note} (seeds {seeds}): {', '.join(texts)}."] if texts else []
+
+
+def _setting_notes(groups: Sequence[Group]) -> list[str]:
+    """List the settings in which the rows differ, beyond method and plug-ins."""
+    settings = differing_settings(groups, ("buffer",))
+    texts = [
+        f"{name} "
+        + ", ".join(f"{value} ({'; '.join(dict.fromkeys(rows))})" for value, rows in values.items())
+        for name, values in settings.items()
+    ]
+    return [f"Shared settings in which rows differ: {' | '.join(texts)}."] if texts else []
+
+
+def conclusion(results: Results) -> str:
+    """Return one sentence: what gains over what, by how much, whether it survives, and what else differs."""
+    tests = [test for test in _run_tests(results) if test.base and test.paired.count]
+    if not tests:
+        return "Nothing was compared: no row has a base with the same seeds."
+    places = {(test.row.labels["stream"], test.row.labels.get("buffer")) for test in tests}
+    texts = [_say(test, len(tests), several=len(places) > 1) for test in tests]
+    apart = dict.fromkeys(
+        name for test in tests if test.base for name in differing_settings([test.row, test.base])
+    )
+    same = "each row has the shared settings of the base it is compared with"
+    scale = "At scale smoke, where numbers mean nothing: " if results.plan.scale == "smoke" else ""
+    return f"{scale}{'; '.join(texts)}; " + (
+        f"they differ from their bases in {', '.join(apart)}." if apart else f"{same}."
+    )
+
+
+def _say(test: _Test, count: int, *, several: bool) -> str:
+    labels, paired = test.row.labels, test.paired
+    buffer = f", buffer {labels['buffer']}" if "buffer" in labels else ""
+    where = f" on {labels['stream']}{buffer}" if several else ""
+    pair = f"{labels['row']} {{}} {test.base.labels['row'] if test.base else ''}{where}"
+    if paired.count < _FEWEST:
+        return pair.format("cannot be told from") + f" with {paired.count} of at least {_FEWEST} seeds"
+    verb = "gains" if paired.mean >= 0 else "loses"
+    low, high = sorted((paired.low, paired.high))
+    text = pair.format(f"{verb} {abs(paired.mean):.2f} points [{low:+.2f}, {high:+.2f}] of class-IL over")
+    text += f" ({', '.join(test.others)})" if test.others else ""
+    if paired.count < ENOUGH_PAIRS:
+        return f"{text} ({paired.count} seeds: not tested)"
+    survives = "survives" if test.p < _LEVEL else "does not survive"
+    return f"{text}, which {survives} Holm's correction over {count} {'test' if count == 1 else 'tests'}"
