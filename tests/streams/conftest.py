@@ -6,12 +6,15 @@ import gzip
 import pickle
 import struct
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from gplasc.streams._pickles import read_pickle
 
 CIFAR10_NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
@@ -194,6 +197,13 @@ def picture(path: Path, width: int, height: int, *, seed: int, mode: str = "RGB"
     path.parent.mkdir(parents=True, exist_ok=True)
     shape = (height, width, 3) if mode == "RGB" else (height, width)
     Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)).save(path)
+
+
+def loads(content: bytes) -> dict:
+    """Return the value of a pickle that was written to a file."""
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        Path(file.name).write_bytes(content)
+        return read_pickle(Path(file.name))
 
 
 @pytest.fixture

@@ -21,10 +21,9 @@ import pytest
 
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
-from gplasc.streams.archive import extract
-from gplasc.streams.unpickle import DamagedError, RefusedError, loads
+from gplasc.streams._archive import extract
 
-from .conftest import Imitations
+from .conftest import Imitations, loads
 
 # A case damages an imitation and returns the stream to open and the name that the sentence must hold.
 Case = Callable[..., tuple[str, str]]
@@ -288,7 +287,6 @@ add(
     tar_with_a_link_and_then_a_file_through_it=lambda path: tar_of(
         special(tarfile.SYMTYPE, str(Path.cwd()), "cifar-10-batches-bin"), "cifar-10-batches-bin/witness"
     )(path),
-    tar_holds_a_file_twice=tar_of("cifar-10-batches-bin/x", "cifar-10-batches-bin/x"),
     tar_announces_more_than_the_disk_holds=giant(),
 )
 add(
@@ -508,7 +506,8 @@ def test_good_pickles_of_every_protocol(protocol):
         "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         "labels": [1, 2, -3, 10**20, True, None, 0.5],
         "number": np.int64(7),
-        "nested": {"a": (1, (2, b"three", "vier")), b"k": []},
+        "nested": {"a": [1, [2, b"three", "vier"]], b"k": []},
+        "tuple": (1, (2, b"three", "vier"), ()),
         "empty": b"",
         "bytes": bytes(range(256)),
     }
@@ -519,14 +518,15 @@ def test_good_pickles_of_every_protocol(protocol):
         assert read[key].dtype.newbyteorder("=") == value[key].dtype.newbyteorder("=")
     for key in ("labels", "number", "nested", "empty", "bytes"):
         assert read[key] == value[key]
+    assert read["tuple"] == [1, [2, b"three", "vier"], []], "tuples are read as lists, which cannot be hashed"
 
 
 def test_pickles_of_numpy_1():
-    content = pickle.dumps(np.arange(5, dtype=np.int32), protocol=2)
+    content = pickle.dumps({"a": np.arange(5, dtype=np.int32)}, protocol=2)
     old = content.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
     new = old.replace(b"numpy.core.multiarray", b"numpy._core.multiarray")
-    assert np.array_equal(loads(old), np.arange(5))
-    assert np.array_equal(loads(new), np.arange(5))
+    assert np.array_equal(loads(old)["a"], np.arange(5))
+    assert np.array_equal(loads(new)["a"], np.arange(5))
 
 
 def test_pickles_of_python_2():
@@ -554,8 +554,8 @@ def test_pickles_of_python_2():
         [254, 255, 0, 128],
     ]
     read = loads(content)
-    assert read[b"data"].tolist() == [[250, 251, 252, 253], [254, 255, 0, 128]]
-    assert read[b"labels"] == [3, 9]
+    assert read["data"].tolist() == [[250, 251, 252, 253], [254, 255, 0, 128]]
+    assert read["labels"] == [3, 9]
 
 
 def test_pickles_with_any_byte_changed_never_escape():
@@ -572,10 +572,8 @@ def test_pickles_with_any_byte_changed_never_escape():
         try:
             loads(candidate)
             outcomes["read"] += 1
-        except RefusedError:
-            outcomes["refused"] += 1
-        except DamagedError:
-            outcomes["damaged"] += 1
+        except UserError as error:
+            outcomes["refused" if "was refused" in str(error) else "damaged"] += 1
     assert min(outcomes.values()) > 10
 
 

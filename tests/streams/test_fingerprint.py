@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gplasc.errors import UserError
-from gplasc.streams import Budget, Dataset, Split, build_stream, content, fingerprint, open_stream
+from gplasc.streams import Budget, Dataset, Split, _fingerprint, build_stream, fingerprint, open_stream
 
 from .conftest import picture, pixels
 
@@ -156,7 +156,7 @@ def test_files_are_read_once(imitate, monkeypatch):
     path = imitate.npz()
     kept = [fingerprint(source) for source in (root, path)]
     with monkeypatch.context() as patch:
-        patch.setattr(content, "open_regular", lambda _: pytest.fail("read twice"))
+        patch.setattr(_fingerprint, "open_regular", lambda _: pytest.fail("read twice"))
         assert [fingerprint(source) for source in (root, path)] == kept
     np.savez(path, x=pixels(8, 4, 4), y=np.arange(8) % 2)
     assert fingerprint(path) != kept[1]
@@ -166,7 +166,7 @@ def test_files_are_read_once(imitate, monkeypatch):
 def test_a_damaged_note_is_made_again(imitate, damage):
     path = imitate.npz()
     first = fingerprint(path)
-    (note,) = (content.cache_folder() / "fingerprints").iterdir()
+    (note,) = (_fingerprint.cache_folder() / "fingerprints").iterdir()
     note.write_bytes(damage)
     assert fingerprint(path) == first
     assert note.read_text() == first
@@ -174,16 +174,16 @@ def test_a_damaged_note_is_made_again(imitate, damage):
 
 def test_a_file_that_changes_while_it_is_read_is_not_noted(imitate, monkeypatch):
     path = imitate.npz()
-    original = content.open_regular
+    original = _fingerprint.open_regular
 
     def changing(name):
         with path.open("ab") as file:
             file.write(b"x")
         return original(name)
 
-    monkeypatch.setattr(content, "open_regular", changing)
+    monkeypatch.setattr(_fingerprint, "open_regular", changing)
     fingerprint(path)
-    assert not (content.cache_folder() / "fingerprints").exists()
+    assert not (_fingerprint.cache_folder() / "fingerprints").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(imitate, tmp_path, monkeypatch):

@@ -22,10 +22,12 @@ from PIL import Image
 
 from gplasc.cli.data import _data
 from gplasc.errors import UserError
-from gplasc.streams import archive, open_stream, unpickle
-from gplasc.streams.archive import extract
+from gplasc.streams import _archive as archive
+from gplasc.streams import _pickles, open_stream
+from gplasc.streams._archive import extract
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.unpickle import DamagedError, RefusedError, loads
+
+from .conftest import loads
 
 
 def refusal(stream: str | Path, **settings: object) -> str:
@@ -57,7 +59,7 @@ except UserError as error:
 """
 OPEN = TRY.format("from gplasc.streams import open_stream; print(len(open_stream(sys.argv[1])[0].train))")
 EXTRACT = TRY.format(
-    "from gplasc.streams.archive import extract; extract(Path(sys.argv[1]), Path(sys.argv[2]))"
+    "from gplasc.streams._archive import extract; extract(Path(sys.argv[1]), Path(sys.argv[2]))"
 )
 
 # ---------------------------------------------------------------------------------------------- pickles
@@ -95,7 +97,7 @@ PICKLES = {
 @pytest.mark.parametrize("name", PICKLES)
 def test_a_small_pickle_takes_no_time(name):
     start = time.process_time()
-    with pytest.raises((RefusedError, DamagedError)):
+    with pytest.raises(UserError):
         loads(PICKLES[name])
     assert time.process_time() - start < 2
 
@@ -112,11 +114,12 @@ def test_names_that_would_take_forever_to_print_are_refused(imitate):
 
 def test_large_pickles_are_refused(imitate, monkeypatch):
     folder = imitate.cifar10_python()
-    monkeypatch.setattr(unpickle, "_LARGEST", 1000)
+    monkeypatch.setattr(_pickles, "_LARGEST", 1000)
     assert "data_batch_1 has more than 1,000 bytes" in refusal("seq-cifar10", data_dir=folder)
-    monkeypatch.setattr(unpickle, "_MOST_INSTRUCTIONS", 100)
-    with pytest.raises(RefusedError, match="more values"):
-        loads(pickle.dumps(list(range(1000))))
+    encode = b"c_codecs\nencode\nq\x00X\x64\x00\x00\x00" + b"a" * 100 + b"q\x01\x85R0"
+    repeated = b"\x80\x02" + encode + b"h\x00h\x01\x85R0" * 20 + b"}."  # 100 bytes again and again
+    with pytest.raises(UserError, match="was refused"):
+        loads(repeated)
 
 
 def test_a_pickle_that_uses_texts_and_types_twice_is_read():
@@ -171,7 +174,7 @@ def test_a_tar_header_cannot_fill_the_memory(tmp_path):
         for _ in range(16):
             file.write(bytes(25 * 2**20))
     printed, peak = peak_megabytes(EXTRACT, path, tmp_path / "into")
-    assert "a.tar.gz is damaged or incomplete (a header is too large)" in printed
+    assert "a.tar.gz is damaged or incomplete (a header is too large" in printed
     assert peak < 200
 
 
@@ -287,8 +290,7 @@ def test_an_npz_that_unpacks_to_too_much_is_refused(tmp_path):
         for _ in range(16):
             member.write(bytes(25 * 10**6))
     printed, peak = peak_megabytes(OPEN, f"npz:{path}")
-    assert "bomb.npz has" in printed
-    assert "unpacks to 400 MB, which is refused" in printed
+    assert "bomb.npz holds arrays of 2 MB that unpack to 400 MB, which is refused" in printed
     assert peak < 500
 
 
@@ -300,7 +302,7 @@ def test_an_array_that_announces_more_than_it_has_is_refused(imitate):
     with zipfile.ZipFile(path, "w") as packed:
         packed.writestr("x.npy", header.getvalue() + bytes(100))
         packed.writestr("y.npy", b"")
-    assert "mine.npz cannot be read (an array of shape" in refusal(path)
+    assert "mine.npz cannot be read (" in refusal(path)
 
 
 def test_a_text_file_is_not_taken_for_pickled_objects(imitate):

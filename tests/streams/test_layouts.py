@@ -17,7 +17,7 @@ from PIL import Image
 
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
-from gplasc.streams.cache import decode
+from gplasc.streams._cache import decode
 from gplasc.streams.files import ImageFiles
 from gplasc.streams.locate import cache_folder
 
@@ -281,7 +281,7 @@ def test_npz_in_other_shapes_and_types(imitate):
 def test_decoded_images_are_mapped_and_reused(imitate, monkeypatch):
     imitate.cub()
     first = open_stream("cub200", data_dir=imitate.root, classes_per_task=2, image_size=16)
-    monkeypatch.setattr("gplasc.streams.cache.read_image", lambda *_: pytest.fail("decoded twice"))
+    monkeypatch.setattr("gplasc.streams._cache.read_image", lambda *_: pytest.fail("decoded twice"))
     again = open_stream("cub200", data_dir=imitate.root, classes_per_task=2, image_size=16)
     for a, b in zip(first, again, strict=True):
         assert a.train.mapping is not None
@@ -294,7 +294,7 @@ def test_decoded_images_are_mapped_and_reused(imitate, monkeypatch):
     assert torch.equal(mixed[0].train.x[2:], first[0].train.x[:2])
     assert torch.equal(mixed[0].train.x[:2], first[1].train.x[2:])
     # Many rows do not go into memory but into a file without a name.
-    monkeypatch.setattr("gplasc.streams.storage.GATHERED_BYTES", 1000)
+    monkeypatch.setattr("gplasc.streams._storage.GATHERED_BYTES", 1000)
     del mixed
     settings = {
         "data_dir": imitate.root,
@@ -322,7 +322,7 @@ def test_writing_into_mapped_images_leaves_the_file_alone(imitate):
 def test_pages_are_given_back_and_read_again(imitate, monkeypatch):
     imitate.cub()
     stream = open_stream("cub200", data_dir=imitate.root, classes_per_task=4, image_size=64)
-    monkeypatch.setattr("gplasc.streams.storage.RESIDENT_BYTES", 1000)
+    monkeypatch.setattr("gplasc.streams._storage.RESIDENT_BYTES", 1000)
     train = stream[0].train
     index = torch.tensor([5, 1, 6])
     first = train.take(index)
@@ -379,7 +379,7 @@ def test_a_damaged_cache_is_made_again(imitate, damage):
 def test_two_processes_at_once_decode_once(imitate, tmp_path):
     root = imitate.folder(classes=2, per_class=30)
     code = (
-        "import sys; import gplasc.streams.cache as c; from gplasc.streams import open_stream\n"
+        "import sys; import gplasc.streams._cache as c; from gplasc.streams import open_stream\n"
         "old = c._make\n"
         "def make(*a, **k):\n    print('made', flush=True); import time; time.sleep(0.5); return old(*a, **k)\n"
         "c._make = make\n"

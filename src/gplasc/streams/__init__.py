@@ -16,9 +16,9 @@ from gplasc.streams.catalog import find_stream, list_streams
 from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
-    from gplasc.streams.content import fingerprint
+    from gplasc.streams._fingerprint import fingerprint
+    from gplasc.streams._objects import from_dataset
     from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
-    from gplasc.streams.objects import from_dataset
     from gplasc.streams.opening import open_stream
     from gplasc.streams.stream import Samples, Stream, Task
 
@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "content": ("fingerprint",),
+    "_fingerprint": ("fingerprint",),
     "dataset": ("Budget", "Dataset", "Split", "build_stream"),
-    "objects": ("from_dataset",),
+    "_objects": ("from_dataset",),
     "opening": ("open_stream",),
     "stream": ("Samples", "Stream", "Task"),
 }

@@ -15,18 +15,10 @@ from gplasc.streams.dataset import Dataset, Split
 
 
 def as_images(data: Any, name: str) -> Tensor:
-    """Return an array of images as a tensor, without a copy where that is possible.
+    """Return images as uint8 (N, C, H, W) on the CPU, without a copy where that is possible.
 
-    Args:
-        data: uint8, (N, H, W), (N, H, W, C) or (N, C, H, W), C being 1 or 3; if both axes could be the channels,
-            the last one is. From numpy, torch, or nested lists.
-        name: What they are, for messages.
-
-    Returns:
-        (N, C, H, W) uint8, on the CPU.
-
-    Raises:
-        UserError: If it is no array of images.
+    They are uint8 from numpy, torch or nested lists: (N, H, W), (N, H, W, C) or (N, C, H, W), C being 1 or 3; if both
+    axes could be the channels, the last one is. `name` says what they are, for messages.
     """
     if not isinstance(data, Tensor):
         try:
@@ -53,15 +45,9 @@ def as_images(data: Any, name: str) -> Tensor:
 def dataset_of_images(
     splits: Iterable[tuple[Sequence[Tensor], NDArray[Any]]], class_names: Sequence[str] | None, name: str
 ) -> Dataset:
-    """Stack images of one size, repeat gray ones if others have color, and measure the normalization.
+    """Stack images (1 or 3, H, W) of one size, repeat gray ones if others have color, and measure the normalization.
 
-    Args:
-        splits: Images, (1 or 3, H, W) each, and labels, (N,) numbers or text, for training and for test.
-        class_names: As for `labeled_dataset`.
-        name: What the images come from, for messages.
-
-    Raises:
-        UserError: If sizes, labels or names do not agree.
+    The splits are those for training and for test, with labels (N,), numbers or text.
     """
     train, test = splits
     every = [*train[0], *test[0]]
@@ -95,17 +81,10 @@ def labeled_dataset(
     normalization: tuple[Iterable[float], Iterable[float]],
     name: str,
 ) -> Dataset:
-    """Number the classes in the order of their sorted labels.
+    """Number the classes in the order of their sorted labels (N,), numbers or text, of images (N, C, H, W).
 
-    Args:
-        train: Images (N, C, H, W) uint8 and labels (N,), numbers or text.
-        test: The same for the test split.
-        class_names: One name for each label that occurs; None: the labels.
-        normalization: Mean and standard deviation of each channel.
-        name: What the images come from, for messages.
-
-    Raises:
-        UserError: If shapes, labels or names do not agree.
+    `class_names` has one name for each label that occurs; None: the labels. `normalization` is mean and standard
+    deviation of each channel.
     """
     (x_train, y_train), (x_test, y_test) = train, test
     if x_train.shape[1:] != x_test.shape[1:]:

@@ -67,11 +67,7 @@ def new_request(
     seed: int = 0,
     skip_corrupt: bool = False,
 ) -> Request:
-    """Return what the reader of a stream is asked for.
-
-    Raises:
-        UserError: If there is no such stream, or `data_dir` is neither text nor a path.
-    """
+    """Return what the reader of a stream is asked for."""
     info, argument = find_stream(name)
     if not isinstance(data_dir, str | Path | None):
         raise UserError(f"data_dir is a {type(data_dir).__name__}; give text or a pathlib.Path")

@@ -30,11 +30,7 @@ def list_data(data_dir: Path | None = None) -> None:
 
 
 def data_path(name: str, data_dir: Path | None = None) -> Path:
-    """Return the folder or archive a stream is read from.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """Return the folder or archive a stream is read from."""
     request = new_request(name, data_dir)
     if request.info.name == request.info.kind:
         return locate(request, unpack=False)
@@ -65,19 +61,16 @@ def check_data(name: str, data_dir: Path | None = None, *, skip_corrupt: bool = 
         missing = sorted(set(task.classes) - set(task.test.y.tolist()))
         if missing:
             lines.append((_DIFFERS, f"class {stream.class_names[missing[0]]!r} has no test image"))
-    published = {
-        "training images": info.train_images,
-        "test images": info.test_images,
-        "classes": info.tasks and info.tasks * info.classes_per_task,
-    }
-    for what, expected in published.items():
-        # A split made for each class rounds in each class: the total may differ by one for each of them.
-        slack = stream.num_classes if info.counts_rounded and what != "classes" else 0
+    # A split made for each class rounds in each class: the total may differ by one for each of them.
+    slack = stream.num_classes if info.counts_rounded else 0
+    for what, expected, allowed in (
+        ("training images", info.train_images, slack),
+        ("test images", info.test_images, slack),
+        ("classes", info.tasks and info.tasks * info.classes_per_task, 0),
+    ):
+        equal = request.argument or not expected or abs(counts[what] - expected) <= allowed
         text = f"{counts[what]:,} {what}"
-        if request.argument or not expected or abs(counts[what] - expected) <= slack:
-            lines.append((_OK, text))
-        else:
-            lines.append((_DIFFERS, f"{text}, {expected:,} were published"))
+        lines.append((_OK, text) if equal else (_DIFFERS, f"{text}, {expected:,} were published"))
     lines += [(_NOTE, note) for note in stream.notes]
     for state, line in lines:
         print(f"{state:<8}{line}")
@@ -89,9 +82,7 @@ def _compare_checksums(info: StreamInfo, path: Path) -> list[tuple[str, str]]:
     known = info.known_checksums()
     files = [path] if path.is_file() else sorted(path / own for own in known if (path / own).is_file())
     lines = []
-    for file in files:
-        if file.name not in known:
-            continue
+    for file in (file for file in files if file.name in known):
         algorithm, _, expected = known[file.name].partition(":")
         with open_regular(file) as content:
             digest = hashlib.file_digest(content, partial(hashlib.new, algorithm, usedforsecurity=False))

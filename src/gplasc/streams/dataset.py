@@ -6,13 +6,14 @@ import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from gplasc.errors import UserError
 from gplasc.random import Generators
-from gplasc.streams.storage import MappedImages
+from gplasc.streams._storage import MappedImages
 from gplasc.streams.stream import Samples, Stream, TaskPlan
 
 
@@ -127,16 +128,13 @@ def build_stream(
     places[order] = torch.arange(len(order))
     train = _cut(dataset.train, used[~held_out], places, sizes)
     test = _cut(dataset.test, tested, places, sizes)
-    validation = _cut(dataset.train, used[held_out], places, sizes)
+    validation = (
+        _cut(dataset.train, used[held_out], places, sizes) if budget.validation else [None] * len(sizes)
+    )
     names = iter(dataset.class_names[number] for number in order)
     plans = [
-        TaskPlan(
-            tuple(itertools.islice(names, size)),
-            train[task],
-            test[task],
-            validation[task] if budget.validation else None,
-        )
-        for task, size in enumerate(sizes)
+        TaskPlan(tuple(itertools.islice(names, size)), *parts)
+        for size, parts in zip(sizes, zip(train, test, validation, strict=True), strict=True)
     ]
     _, channels, height, width = dataset.train.images.shape
     return Stream(
@@ -151,25 +149,16 @@ def build_stream(
 
 
 def sample_rows(labels: Tensor, count: Callable[[int], int], seed: int, name: str) -> Tensor:
-    """Draw rows of each class at random, without those of other classes having a say.
+    """Draw rows of each class of labels (N,) at random, and return which were drawn: (N,) bool.
 
-    Args:
-        labels: (N,) int64.
-        count: Says how many rows of a class are drawn, given how many it has.
-        seed: The seed.
-        name: The name of the generators, one for each class.
-
-    Returns:
-        (N,) bool: which rows were drawn.
+    `count` says how many rows of a class are drawn, given how many it has; each class has a generator of its own,
+    whose name begins with `name`.
     """
     drawn = torch.zeros(len(labels), dtype=torch.bool)
     by_class = labels.argsort(stable=True).split(labels.bincount().tolist())
     for label, rows in enumerate(by_class):
-        if 0 < (wanted := count(len(rows))) < len(rows):
-            order = torch.randperm(len(rows), generator=Generators(seed)[f"{name}/{label}"])
-            drawn[rows[order[:wanted]]] = True
-        elif wanted > 0:
-            drawn[rows] = True
+        order = torch.randperm(len(rows), generator=Generators(seed)[f"{name}/{label}"])
+        drawn[rows[order[: max(0, count(len(rows)))]]] = True
     return drawn
 
 
@@ -189,43 +178,30 @@ def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> l
 
 
 def _task_sizes(count: int, wanted: int | Sequence[int]) -> list[int]:
-    if isinstance(wanted, int):
-        if not 1 <= wanted <= count:
-            raise UserError(
-                f"classes_per_task is {wanted}; it must be from 1 to {count}, the number of classes"
-            )
+    if isinstance(wanted, int) and 1 <= wanted <= count:
         # A number of classes that does not divide leaves a smaller last task.
         return [min(wanted, count - start) for start in range(0, count, wanted)]
     try:
-        sizes = [operator.index(size) for size in wanted]
+        sizes = [wanted] if isinstance(wanted, int) else [operator.index(size) for size in wanted]
     except TypeError:
+        sizes = []
+    if isinstance(wanted, int) or min(sizes, default=0) < 1 or sum(sizes) != count:
         raise UserError(
-            f"classes_per_task is {wanted!r}; it must be a whole number, or one for each task"
-        ) from None
-    if any(size < 1 for size in sizes) or sum(sizes) != count:
-        raise UserError(
-            f"classes_per_task is {sizes}; the numbers must be positive and add up to {count} classes"
+            f"classes_per_task is {wanted!r}; it must be a whole number from 1 to {count}, the number of classes, or "
+            f"positive numbers, one for each task, that add up to {count}"
         )
     return sizes
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of images that make up one split of one task, and their labels, counted from 0 inside the task."""
-
-    images: Tensor | MappedImages
-    rows: slice | Tensor
-    labels: Tensor
-
-    def __call__(self) -> Samples:
-        """Return the rows: a view where they lie in one piece, else a copy."""
-        if isinstance(self.images, Tensor):
-            return Samples(self.images[self.rows], self.labels)
-        x, mapping = self.images.read(self.rows)
-        return Samples(x, self.labels, mapping)
+def _take(images: Tensor | MappedImages, rows: slice | Tensor, labels: Tensor) -> Samples:
+    """Return the rows: a view where they lie in one piece, else a copy."""
+    if isinstance(images, Tensor):
+        return Samples(images[rows], labels)
+    x, mapping = images.read(rows)
+    return Samples(x, labels, mapping)
 
 
-def _cut(split: Split, rows: Tensor, places: Tensor, sizes: Sequence[int]) -> list[_Rows]:
+def _cut(split: Split, rows: Tensor, places: Tensor, sizes: Sequence[int]) -> list[Callable[[], Samples]]:
     """Return the rows of each task, sorted by the place of their class in the stream.
 
     Images in memory are put into this order once, so that all tasks are views of one tensor; images in a file
@@ -239,14 +215,11 @@ def _cut(split: Split, rows: Tensor, places: Tensor, sizes: Sequence[int]) -> li
     images = split.images
     if isinstance(images, Tensor):
         images = images[_as_slice(order)]
-    return [
-        _Rows(
-            images,
-            slice(start, end) if isinstance(images, Tensor) else _as_slice(order[start:end]),
-            sorted_places[start:end] - first,
-        )
-        for (start, end), first in zip(itertools.pairwise(ends), starts[:-1], strict=True)
-    ]
+    parts: list[Callable[[], Samples]] = []
+    for (start, end), first in zip(itertools.pairwise(ends), starts[:-1], strict=True):
+        chosen = slice(start, end) if isinstance(images, Tensor) else _as_slice(order[start:end])
+        parts.append(partial(_take, images, chosen, sorted_places[start:end] - first))
+    return parts
 
 
 def _as_slice(rows: Tensor) -> slice | Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -41,11 +42,7 @@ class Undecodable(UserError):
 
 
 def read_image(path: Path, size: int | None = None, *, upright: bool = True) -> Tensor:
-    """Decode one file to RGB of its own size or of `size` x `size` pixels: (3, H, W).
-
-    Raises:
-        Undecodable: If it cannot be decoded.
-    """
+    """Decode one file to RGB of its own size or of `size` x `size` pixels: (3, H, W)."""
     try:
         file = open_regular(path)
     except UserError as error:
@@ -56,19 +53,18 @@ def read_image(path: Path, size: int | None = None, *, upright: bool = True) -> 
 
 
 def decode_image(
-    file: IO[bytes], size: int | None, name: object, *, upright: bool = False, gray: bool = False
+    file: IO[bytes],
+    size: int | None,
+    name: object,
+    *,
+    upright: bool = False,
+    gray: bool = False,
+    spend: Callable[[int], None] = lambda pixels: None,
 ) -> Tensor:
-    """Decode the content of an image file: (3, H, W) uint8, or (1, H, W) for gray images if `gray` is set.
+    """Decode an open image file: (3, H, W) uint8, or (1, H, W) for gray images if `gray` is set.
 
-    Args:
-        file: A JPEG, PNG, BMP, GIF, WebP, TIFF or PPM file, open for reading.
-        size: Width and height to resize to; None: those of the image.
-        name: What it is, for messages.
-        upright: Turn the image the way the camera was held.
-        gray: Keep the single channel of gray images.
-
-    Raises:
-        Undecodable: If it cannot be decoded or is too large.
+    It is resized to `size` x `size` pixels if that is given, and turned the way the camera was held if `upright` is
+    set. `spend` is told the number of pixels before they are decoded, and may raise UserError.
     """
     from PIL import Image, ImageOps
 
@@ -83,28 +79,22 @@ def decode_image(
                     f"it has {image.width} x {image.height} pixels, "
                     f"at most {_MOST_PIXELS // 10**6} million are allowed"
                 )
+            spend(pixels)
             with _large if pixels > _LARGE_PIXELS else nullcontext():
                 if upright:
                     ImageOps.exif_transpose(image, in_place=True)
                 return _pixels(image, size, gray)
+    except UserError:
+        raise
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
         reason = re.sub(" <_io.*?>", "", str(error).split("\n")[0])[:120]
         raise Undecodable(name, reason or type(error).__name__) from error
 
 
 def as_image(image: Any, name: str, size: int | None = None) -> Tensor:
-    """Return one image as a tensor.
+    """Return a Pillow image, or uint8 pixels (H, W), (H, W, C) or (C, H, W), as a tensor (C, H, W), C being 1 or 3.
 
-    Args:
-        image: A Pillow image, or uint8 pixels, (H, W), (H, W, C) or (C, H, W) with 1 or 3 channels.
-        name: What it is, for messages.
-        size: Width and height to resize to; None: those of the image.
-
-    Returns:
-        (C, H, W) uint8; one channel for gray images, else three.
-
-    Raises:
-        UserError: If the image is of no such kind.
+    It is resized to `size` x `size` pixels if that is given; `name` says what it is, for messages.
     """
     from PIL import Image
 

@@ -22,11 +22,7 @@ _TEXT_BYTES = 64 * 2**20
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading bytes; a pipe, a device or a folder is refused without waiting for it.
-
-    Raises:
-        UserError: If the file is missing, cannot be read or is not a regular file.
-    """
+    """Open a file for reading bytes; a pipe, a device or a folder is refused without waiting for it."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
@@ -40,13 +36,14 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+def damaged(path: Path, what: str) -> UserError:
+    """Return the error for a published file that is not as it was published."""
+    return UserError(f"{path} {what}; it is not as published, delete it and get it again")
+
+
 @contextmanager
 def readable(name: object) -> Iterator[None]:
-    """Turn errors of the operating system (permissions, a disk that fails) into one sentence.
-
-    Raises:
-        UserError: If there is one.
-    """
+    """Turn errors of the operating system (permissions, a disk that fails) into one sentence."""
     try:
         yield
     except OSError as error:
@@ -56,49 +53,31 @@ def readable(name: object) -> Iterator[None]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return the content of a file that is neither empty nor larger than `limit` bytes.
-
-    Raises:
-        UserError: If it cannot be read, is empty or is larger.
-    """
+    """Return the content of a file that is neither empty nor larger than `limit` bytes."""
     with open_regular(path) as file, readable(path):
         content = file.read(limit + 1)
     if not content:
-        raise UserError(f"{path} is empty; delete it and get it again")
+        raise damaged(path, "is empty")
     if len(content) > limit:
-        raise UserError(
-            f"{path} has more than {limit:,} bytes, which is too large for this data set; "
-            "delete it and get it again"
-        )
+        raise damaged(path, f"has more than {limit:,} bytes, which is too large for this data set")
     return content
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 text file that are not blank, without surrounding blanks.
-
-    Raises:
-        UserError: If it cannot be read, is not text or has no lines.
-    """
+    """Return the lines of a UTF-8 text file that are not blank, without surrounding blanks."""
     try:
         text = read_bytes(path, _TEXT_BYTES).decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not a text file; delete it and get it again") from error
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        raise UserError(f"{path} is empty; delete it and get it again")
-    return lines
+        raise damaged(path, "is not a text file") from error
+    if not text.strip():
+        raise damaged(path, "is empty")
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def inside(name: str, path: Path) -> str:
-    """Return a file name that the list `path` mentions.
-
-    Raises:
-        UserError: If it leads out of the data set's folder.
-    """
+    """Return a file name that the list `path` mentions."""
     if name.startswith("/") or ".." in name.split("/") or "\\" in name or "\0" in name:
-        raise UserError(
-            f"{path} names the file {name!r}, which lies outside the data set; get the official file"
-        )
+        raise damaged(path, f"names the file {name!r}, which lies outside the data set")
     return name
 
 
@@ -106,14 +85,8 @@ def inside(name: str, path: Path) -> str:
 class ImageFiles:
     """The image files of a data set, in the order in which they are decoded.
 
-    Sorted by split and label, tasks can be mapped without a copy.
-
-    Attributes:
-        root: The folder that they are in.
-        images: The path below `root`, the number of the class, and whether it belongs to the test split.
-        class_names: The names of the classes.
-        notes: What the user should know.
-        upright: Whether to turn photographs the way the camera was held (EXIF).
+    Sorted by split and label, tasks can be mapped without a copy. An image is its path below `root`, the number of
+    its class, and whether it belongs to the test split; `upright` turns it the way the camera was held (EXIF).
     """
 
     root: Path
@@ -130,48 +103,52 @@ class ImageFiles:
 
 @dataclass(frozen=True)
 class ArrayFiles:
-    """A data set that is read whole.
-
-    Attributes:
-        load: Reads or makes it.
-        paths: The files that it is read from.
-    """
+    """A data set that is read whole: the function that reads or makes it, and the files that it is read from."""
 
     load: Callable[[], Dataset]
     paths: Sequence[Path] = ()
 
 
 def list_images(folder: Path) -> list[str]:
-    """Return the image files below `folder`, relative to it, sorted; hidden ones are left out.
+    """Return the image files below `folder`, relative to it, sorted; hidden ones are left out."""
 
-    Raises:
-        UserError: If a folder cannot be read.
-    """
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
     images: list[str] = []
     with readable(folder):
-        for place, folders, names in os.walk(folder, onerror=_fail):
+        for place, folders, names in os.walk(folder, onerror=fail):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            inner = Path(place).relative_to(folder).as_posix()
+            inner = Path(place).relative_to(folder)
             images += [
-                name if inner == "." else f"{inner}/{name}"
+                (inner / name).as_posix()
                 for name in sorted(names)
                 if not name.startswith(".") and name.lower().endswith(_IMAGE_SUFFIXES)
             ]
     return images
 
 
-def _fail(error: OSError) -> NoReturn:
-    raise error
-
-
 def list_folders(folder: Path) -> list[str]:
-    """Return the names of the folders in `folder`, sorted; hidden ones are left out.
-
-    Raises:
-        UserError: If the folder cannot be read.
-    """
+    """Return the names of the folders in `folder`, sorted; hidden ones are left out."""
     with readable(folder), os.scandir(folder) as entries:
         return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+
+
+def split_by_name(root: Path, folders: Sequence[str], seed: int) -> list[tuple[str, int, bool]]:
+    """List the images of class folders as `ImageFiles` has them; a fifth of each class is held out for testing.
+
+    Their order does not depend on the seed, so that another one decodes nothing.
+    """
+    images: list[tuple[str, int, bool]] = []
+    for number, folder in enumerate(folders):
+        files = [f"{folder}/{name}" for name in list_images(root / folder)]
+        if len(files) < 2:
+            raise UserError(
+                f"{root / folder} has {len(files)} images, but a class needs two, one of them for testing"
+            )
+        test = held_out_names(files, seed)
+        images += [(file, number, file in test) for file in files]
+    return images
 
 
 def held_out_names(names: Sequence[str], seed: int) -> set[str]:

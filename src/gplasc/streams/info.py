@@ -14,33 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a data set lies on disk.
+    """How a data set lies on disk."""
 
-    folders    names of the official folder
-    markers    a folder of any name is accepted if it holds one of these
-    archives   names of the official archives
-    elsewhere  places outside the user's own folders where a system package puts it
-    """
-
-    folders: tuple[str, ...]
-    markers: tuple[str, ...]
-    archives: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()
+    folders: tuple[str, ...]  # names of the official folder
+    markers: tuple[str, ...]  # a folder of any name is accepted if it holds one of these
+    archives: tuple[str, ...] = ()  # names of the official archives
+    elsewhere: tuple[str, ...] = ()  # where a system package puts it
 
 
 @dataclass(frozen=True)
 class Download:
-    """One published file.
-
-    urls      where it can be downloaded from, tried in this order; https only
-    checksum  "sha256:..." or, where only that is known, "md5:..."
-    folder    folder it is saved in, below the data folder
-    """
+    """One published file."""
 
     name: str
-    urls: tuple[str, ...]
-    checksum: str
-    folder: str = ""
+    urls: tuple[str, ...]  # tried in this order; https only
+    checksum: str  # "sha256:..." or, where only that is known, "md5:..."
+    folder: str = ""  # that it is saved in, below the data folder
 
     def __post_init__(self) -> None:
         if not all(url.startswith("https://") for url in self.urls):
@@ -51,15 +40,11 @@ class Download:
 
 @dataclass(frozen=True)
 class StandIn:
-    """The synthetic stream that replaces a real one at smoke scale: as many tasks and classes, few images.
-
-    settings  settings of the run that change with it
-    reduced   where its images are smaller than the real ones
-    """
+    """The synthetic stream that replaces a real one at smoke scale: as many tasks and classes, few images."""
 
     stream: str
-    settings: Mapping[str, object] = field(default_factory=dict)
-    reduced: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)  # of the run, that change with it
+    reduced: str = ""  # where its images are smaller than the real ones
 
 
 @dataclass(frozen=True)
@@ -78,11 +63,11 @@ class StreamInfo:
 
     name: str
     description: str
-    tasks: int | None
-    classes_per_task: int
-    image_size: int | None
-    channels: int | None
     read: Callable[[Request], ImageFiles | ArrayFiles]
+    tasks: int | None = None
+    classes_per_task: int = 2
+    image_size: int | None = None
+    channels: int | None = None
     train_images: int | None = None
     test_images: int | None = None
     mean: tuple[float, ...] = ()

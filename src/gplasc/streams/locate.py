@@ -8,7 +8,7 @@ from pathlib import Path
 import platformdirs
 
 from gplasc.errors import UserError
-from gplasc.streams.archive import extract, is_archive
+from gplasc.streams._archive import extract
 from gplasc.streams.files import readable
 from gplasc.streams.info import Layout, Request
 
@@ -20,36 +20,28 @@ def cache_folder() -> Path:
 
 
 def search_places(data_dir: Path | None = None) -> list[Path]:
-    """Return the places that are searched, in this order: data_dir, GPLASC_DATA, the user's cache folder.
-
-    A download goes to the first of them.
-    """
+    """Return the places that are searched, in this order; a download goes to the first of them."""
     named = (data_dir, os.environ.get("GPLASC_DATA"))
     return [*(Path(place).expanduser() for place in named if place), cache_folder() / "data"]
 
 
 def find(layout: Layout, data_dir: Path | None = None) -> Path | None:
-    """Return the first folder or archive of a data set, or None. Nothing is unpacked.
-
-    Raises:
-        UserError: If `data_dir` does not exist, cannot be read, or is neither a folder nor an archive.
-    """
+    """Return the first folder or archive of a data set, or None. Nothing is unpacked."""
     if data_dir is not None and not data_dir.expanduser().exists():
         raise UserError(f"the data folder {data_dir} does not exist; name a folder or an archive that does")
     for place in search_places(data_dir):
         with readable(place):
-            path = _find_in(place, layout)
-        if path is not None:
-            return path
+            path = place if place.is_file() else _folder_in(place, layout)
+            if path is not None:
+                return path
+            for name in layout.archives:
+                if (place / name).is_file():
+                    return place / name
     return next((Path(name) for name in layout.elsewhere if _has_marker(Path(name), layout)), None)
 
 
 def locate(request: Request, *, unpack: bool = True) -> Path:
-    """Return the data set's folder; an archive is unpacked into the cache first, once, or returned itself.
-
-    Raises:
-        UserError: If it is not found, or if the archive is damaged or holds something else.
-    """
+    """Return the data set's folder; an archive is unpacked into the cache first, once, or returned itself."""
     info = request.info
     if info.layout is None:
         raise UserError(f"{info.name} has no files: it comes with the library")
@@ -70,17 +62,6 @@ def locate(request: Request, *, unpack: bool = True) -> Path:
             f"{path} holds no {' or '.join(layout.folders)} folder for {info.name}; give the official archive"
         )
     return folder
-
-
-def _find_in(place: Path, layout: Layout) -> Path | None:
-    if place.is_file():
-        if is_archive(place):
-            return place
-        raise UserError(
-            f"{place} is neither a folder nor a tar or zip archive; name the folder that holds it"
-        )
-    archives = (place / name for name in layout.archives if (place / name).is_file())
-    return _folder_in(place, layout) or next(archives, None)
 
 
 def _folder_in(place: Path, layout: Layout) -> Path | None:

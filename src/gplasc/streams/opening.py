@@ -10,11 +10,11 @@ import torch
 
 from gplasc._io.text import printable
 from gplasc.errors import UserError
-from gplasc.streams.cache import decode
+from gplasc.streams._cache import decode
 from gplasc.streams.catalog import new_request, stream_name
 from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
 from gplasc.streams.files import ArrayFiles, ImageFiles, readable
-from gplasc.streams.info import Request, StreamInfo
+from gplasc.streams.info import Request
 from gplasc.streams.stream import Stream
 
 
@@ -69,8 +69,6 @@ def open_stream(
         if not 4 <= image_size <= 1024:
             raise UserError(f"image_size is {image_size}; it must be from 4 to 1024")
     dataset = _read(request)
-    if info.needs_download:
-        dataset = _note_missing(dataset, info)
     if classes_per_task is None:
         # A data set of one's own may have fewer classes than the default task.
         count = len(dataset.class_names if class_order is None else class_order)
@@ -90,7 +88,16 @@ def _read(request: Request) -> Dataset:
     with readable(request.info.name):
         files = request.info.read(request)
         dataset = files.load() if isinstance(files, ArrayFiles) else _decode(files, request)
-    return replace(dataset, class_names=tuple(printable(name, lines=False) for name in dataset.class_names))
+    notes, train, test = list(dataset.notes), len(dataset.train.labels), len(dataset.test.labels)
+    published = (request.info.train_images or 0) + (request.info.test_images or 0)
+    if (
+        request.info.needs_download and train + test < published
+    ):  # a part may be meant, or a file may be cut short
+        notes.append(
+            f"the files hold {train:,} training and {test:,} test images, {published:,} were published"
+        )
+    names = tuple(printable(name, lines=False) for name in dataset.class_names)
+    return replace(dataset, class_names=names, notes=tuple(notes))
 
 
 def _decode(files: ImageFiles, request: Request) -> Dataset:
@@ -107,13 +114,3 @@ def _decode(files: ImageFiles, request: Request) -> Dataset:
         shown = ", ".join(printable(name, lines=False) for name in skipped[:5]) + ", ..." * (len(skipped) > 5)
         notes.append(f"skipped {len(skipped)} images that cannot be decoded: {shown}")
     return Dataset(train, test, files.class_names, info.mean, info.std, tuple(notes))
-
-
-def _note_missing(dataset: Dataset, info: StreamInfo) -> Dataset:
-    """Say so when the files hold less than was published: a part may be meant, or a file may be cut short."""
-    train, test = len(dataset.train.labels), len(dataset.test.labels)
-    published = (info.train_images or 0) + (info.test_images or 0)
-    if train + test >= published:
-        return dataset
-    note = f"the files hold {train:,} training and {test:,} test images, {published:,} were published"
-    return replace(dataset, notes=(*dataset.notes, note))

@@ -6,66 +6,42 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from gplasc._io.files import atomic_path
 from gplasc.errors import UserError
 from gplasc.streams.augment import Contrastive, Replay
 from gplasc.streams.stream import Stream, Task
 
-_GAP = 3
-_LABEL = 15  # pixels for a line of text
-_MARGIN = 150
-_ROWS = ("original", "two views, contrastive", "", "crop and flip, replay")
+_ROWS = ("original", "view 1, contrastive", "view 2", "crop and flip, replay")
 
 
 def draw_preview(stream: Stream, path: Path, *, tasks: int = 5, images: int = 3) -> Path:
-    """Draw images of the first tasks into a PNG file: the original, two views, and crop and flip, one below the other.
-
-    Small images are enlarged without smoothing.
-
-    Args:
-        stream: The stream.
-        path: The file to write.
-        tasks: The number of tasks.
-        images: The number of images of each task.
-
-    Returns:
-        The path.
-
-    Raises:
-        UserError: If the file cannot be written.
-    """
-    from PIL import Image, ImageDraw
+    """Draw images of the first tasks into a PNG file: the original, two views, crop and flip, one below the other."""
+    from matplotlib.figure import Figure
 
     if path.suffix.lower() != ".png":
         raise UserError(f"{path} does not end in .png; the picture is a PNG file")
     generator = torch.Generator().manual_seed(0)
     shown = stream[:tasks]
-    side = max(stream.image_shape[1:])
-    zoom, reduce = max(1, round(72 / side)), max(1, side // 96)
-    cell = side * zoom // reduce
-    step = cell + _GAP
-    block = images * step + 3 * _GAP
-    below = _LABEL + len(_ROWS) * step
-    canvas = Image.new("RGB", (_MARGIN + len(shown) * block, below + _LABEL + 2 * _GAP), "white")
-    draw = ImageDraw.Draw(canvas)
-    for row, text in enumerate(_ROWS):
-        draw.text((4, _LABEL + row * step + cell // 2 - 5), text, fill="black")
-    for number, task in enumerate(shown):
-        left = _MARGIN + number * block
-        draw.text((left, 1), f"task {number + 1}: {len(task.classes)} classes", fill="black")
+    widths = [
+        images + (0.2 if number else 1.7) for number in range(len(shown))
+    ]  # the first with the names of the rows
+    figure = Figure(figsize=(sum(widths), 0.6 + len(_ROWS)), layout="constrained")
+    parts = figure.subfigures(1, len(shown), squeeze=False, width_ratios=widths)[0]
+    for task, part in zip(shown, parts, strict=True):
+        part.suptitle(f"task {task.index + 1}: {len(task.classes)} classes", fontsize=10)
         samples = task.train.take(_choose(task, images))
-        for row, batch in enumerate(_rows(stream, samples.x, generator)):
-            scaled = F.avg_pool2d(F.interpolate(batch, scale_factor=zoom), reduce).expand(-1, 3, -1, -1)
-            pixels = (scaled * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
-            for column, image in enumerate(pixels):
-                canvas.paste(Image.fromarray(image), (left + column * step, _LABEL + row * step))
-        for column, label in enumerate(samples.y.tolist()):
-            name = stream.class_names[label][: max(3, cell // 7)]
-            draw.text((left + column * step, below), name, fill="black")
+        axes = part.subplots(len(_ROWS), images, squeeze=False)
+        for row, (text, batch) in enumerate(zip(_ROWS, _rows(stream, samples.x, generator), strict=True)):
+            for axis, image in zip(axes[row], batch.permute(0, 2, 3, 1).numpy(), strict=True):
+                axis.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+                axis.set(xticks=[], yticks=[])
+            if not task.index:
+                axes[row][0].set_ylabel(text, rotation=0, ha="right", va="center", fontsize=8)
+        for axis, label in zip(axes[-1], samples.y.tolist(), strict=True):
+            axis.set_xlabel(stream.class_names[label][:11].replace("$", r"\$"), fontsize=8)
     with atomic_path(path) as temporary:
-        canvas.save(temporary, optimize=True)
+        figure.savefig(temporary, dpi=100)
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from gplasc.streams.storage import Mapping
+from gplasc.streams._storage import Mapping
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """What a task will consist of, before anything is read and before its place in a stream is known.
-
-    train, test and validation read the samples; labels are counted from 0 inside the task.
-    """
+    """A task before it is read: functions that read its splits, whose labels are counted from 0 inside the task."""
 
     class_names: tuple[str, ...]
     train: Callable[[], Samples]
@@ -143,15 +141,9 @@ class Stream(Sequence[Task]):
     def __getitem__(self, index: slice) -> Stream: ...
     def __getitem__(self, index: int | slice) -> Task | Stream:
         if isinstance(index, slice):
-            return Stream(
-                self.name,
-                self._plans[index],
-                image_shape=self.image_shape,
-                mean=self.mean,
-                std=self.std,
-                notes=self.notes,
-                features=self.features,
-            )
+            part = copy.copy(self)
+            part._plans = self._plans[index]
+            return part
         number = range(len(self))[index]  # negative indices and IndexError as for a list
         task = self._alive.get(number)
         if task is None:
@@ -160,24 +152,23 @@ class Stream(Sequence[Task]):
         return task
 
     def _read(self, number: int) -> Task:
-        plan = self._plans[number]
-        first = self._first_classes[number]
+        plan, first = self._plans[number], self._first_classes[number]
+        classes = range(first, first + len(plan.class_names))
 
         def samples(read: Callable[[], Samples]) -> Samples:
             part = read()
             return replace(part, y=part.y + first)
 
+        train, test = samples(plan.train), samples(plan.test)
         return Task(
-            index=number,
-            classes=range(first, first + len(plan.class_names)),
-            class_names=plan.class_names,
-            train=samples(plan.train),
-            test=samples(plan.test),
-            validation=samples(plan.validation) if plan.validation else None,
+            number, classes, plan.class_names, train, test, plan.validation and samples(plan.validation)
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_alive"}
+    def __getstate__(
+        self,
+    ) -> dict[str, Any]:  # for copies and pickles: without tasks and what follows from all of them
+        drawn = ("_alive", "class_names", "_first_classes")
+        return {key: value for key, value in self.__dict__.items() if key not in drawn}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -87,15 +87,8 @@ def _mirrored_taps(radius: int, size: int, device: torch.device) -> Tensor:
 def recolor_rows(x: Tensor, columns: Tensor, matrix: Tensor, shift: Tensor, buffers: Tensor) -> Tensor:
     """Resize the rows of images, x @ columns.T, and color each pixel: matrix @ pixel + shift.
 
-    Args:
-        x: (N, C, H, W), at the start of the first buffer, which is overwritten.
-        columns: (N, s, W).
-        matrix: (N, C, C).
-        shift: (N, C, 1).
-        buffers: (2, numbers), for intermediate results and the result.
-
-    Returns:
-        (N, H, s * C): the channels of a pixel are side by side.
+    x (N, C, H, W) is at the start of the first of the two buffers, which are overwritten; columns (N, s, W), matrix
+    (N, C, C), shift (N, C, 1). The result is (N, H, s * C): the channels of a pixel are side by side.
     """
     n, channels, height, width = x.shape
     size = columns.shape[1]

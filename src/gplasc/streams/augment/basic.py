@@ -28,9 +28,6 @@ class Augmentation(ABC):
 
         Returns:
             (views * N, C, H', W') float32; row v * N + n is view v of image n.
-
-        Raises:
-            ValueError: If `x` is not a uint8 batch with as many channels as `mean`, or `views` is below 1.
         """
         if views < 1:
             raise ValueError(f"views is {views}; at least one view is needed")
@@ -46,16 +43,16 @@ class Augmentation(ABC):
     def apply(self, x: Tensor, drawn: Tensor) -> Tensor:
         """Augment images by the rows of `drawn` that belong to them."""
 
-    def _check_settings(self, **probabilities: float) -> None:
-        """Check the normalization, and that probabilities lie between 0 and 1."""
+    def _require(self, words: str, **conditions: bool) -> None:
+        """Check the normalization, and that these settings meet their conditions."""
         if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3) or min(self.std) <= 0:
             raise ValueError(
                 f"mean is {self.mean} and std is {self.std}; both need one number per channel, for 1 or 3 channels, "
                 "and std must be positive"
             )
-        for name, value in probabilities.items():
-            if not 0 <= value <= 1:
-                raise ValueError(f"{name} is {value}; a probability lies between 0 and 1")
+        for name, met in conditions.items():
+            if not met:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be {words}")
 
     def _check(self, x: Tensor) -> None:
         if x.ndim != 4 or x.dtype != torch.uint8:
@@ -77,7 +74,7 @@ class Plain(Augmentation):
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        self._check_settings()
+        self._require("")
 
     def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
         """Draw nothing: (N, 0)."""
@@ -99,12 +96,9 @@ class Replay(Augmentation):
     flip: float = 0.5
 
     def __post_init__(self) -> None:
-        self._check_settings(flip=self.flip)
-        if self.image_size < 1 or self.padding < 0:
-            raise ValueError(
-                f"image_size is {self.image_size} and padding is {self.padding}; "
-                "the size must be positive and the padding must not be negative"
-            )
+        self._require("a probability, between 0 and 1", flip=0 <= self.flip <= 1)
+        self._require("positive", image_size=self.image_size >= 1)
+        self._require("at least 0", padding=self.padding >= 0)
 
     def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
         """Draw (N, 3) integers: top and left of the crop in the padded image, and whether it is flipped."""

@@ -57,23 +57,17 @@ class Contrastive(Augmentation):
     blur_sigma: tuple[float, float] = (0.1, 2.0)
 
     def __post_init__(self) -> None:
-        self._check_settings(
-            flip=self.flip, jitter_probability=self.jitter_probability, gray=self.gray, blur=self.blur or 0.0
+        for name in ("flip", "jitter_probability", "gray", "blur"):
+            self._require("a probability, between 0 and 1", **{name: 0 <= (getattr(self, name) or 0.0) <= 1})
+        self._require("positive", image_size=self.image_size >= 1)
+        for name, greatest in (("scale", 1), ("ratio", math.inf), ("blur_sigma", math.inf)):
+            low, high = getattr(self, name)
+            words = f"two numbers, 0 < least <= greatest{' <= 1' if greatest == 1 else ''}"
+            self._require(words, **{name: 0 < low <= high <= greatest})
+        self._require(
+            "brightness, contrast, saturation and hue, none negative, hue at most 0.5",
+            jitter=len(self.jitter) == 4 and min(self.jitter) >= 0 and self.jitter[3] <= 0.5,
         )
-        if self.image_size < 1:
-            raise ValueError(f"image_size is {self.image_size}; it must be positive")
-        if not 0 < self.scale[0] <= self.scale[1] <= 1:
-            raise ValueError(f"scale is {self.scale}; it must be two fractions, 0 < least <= greatest <= 1")
-        for name, (least, greatest) in {"ratio": self.ratio, "blur_sigma": self.blur_sigma}.items():
-            if not 0 < least <= greatest:
-                raise ValueError(
-                    f"{name} is {least, greatest}; it must be two numbers, 0 < least <= greatest"
-                )
-        if len(self.jitter) != 4 or min(self.jitter) < 0 or self.jitter[3] > 0.5:
-            raise ValueError(
-                f"jitter is {self.jitter}; it must be brightness, contrast, saturation and hue, "
-                "none negative, hue at most 0.5"
-            )
 
     def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
         """Draw 11 numbers for each of n images of height x width pixels.

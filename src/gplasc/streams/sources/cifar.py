@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles, read_bytes, read_lines
+from gplasc.streams.files import ArrayFiles, damaged, read_bytes, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -17,39 +17,34 @@ if TYPE_CHECKING:
 
     from gplasc.streams.dataset import Dataset, Split
 
-    _Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
-
 _PIXELS = 3 * 32 * 32
 _LARGEST = 512 * 2**20  # the largest official file has 155 MB
 
 
 @dataclass(frozen=True)
 class _Version:
-    """One of the two formats: the names of its files and where labels and names of classes are in them."""
+    """One of the two formats: its files, and where labels and names of classes are in them."""
 
     train: tuple[str, ...]
     test: str
     names: str
     classes: int
-    label_bytes: int = 0  # binary: of which the last is the (fine) label
-    label_key: str = ""  # python
+    labels: (
+        int | str
+    )  # binary: how many bytes before the pixels, of which the last is the (fine) label; python: a key
     names_key: str = ""
 
 
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 _BINARY = {
     "seq-cifar10": _Version(
-        tuple(f"{name}.bin" for name in _BATCHES), "test_batch.bin", "batches.meta.txt", 10, label_bytes=1
+        tuple(f"{name}.bin" for name in _BATCHES), "test_batch.bin", "batches.meta.txt", 10, labels=1
     ),
-    "seq-cifar100": _Version(("train.bin",), "test.bin", "fine_label_names.txt", 100, label_bytes=2),
+    "seq-cifar100": _Version(("train.bin",), "test.bin", "fine_label_names.txt", 100, labels=2),
 }
 _PYTHON = {
-    "seq-cifar10": _Version(
-        _BATCHES, "test_batch", "batches.meta", 10, label_key="labels", names_key="label_names"
-    ),
-    "seq-cifar100": _Version(
-        ("train",), "test", "meta", 100, label_key="fine_labels", names_key="fine_label_names"
-    ),
+    "seq-cifar10": _Version(_BATCHES, "test_batch", "batches.meta", 10, "labels", "label_names"),
+    "seq-cifar100": _Version(("train",), "test", "meta", 100, "fine_labels", "fine_label_names"),
 }
 
 
@@ -67,13 +62,8 @@ def _load(info: StreamInfo, version: _Version, paths: list[Path]) -> Dataset:
     from gplasc.streams.dataset import Dataset
 
     *train, test, names = paths
-    return Dataset(
-        train=_read_split(train, version),
-        test=_read_split([test], version),
-        class_names=_read_names(names, version),
-        mean=info.mean,
-        std=info.std,
-    )
+    splits = _read_split(train, version), _read_split([test], version)
+    return Dataset(*splits, _read_names(names, version), info.mean, info.std)
 
 
 def _read_split(paths: list[Path], version: _Version) -> Split:
@@ -82,112 +72,66 @@ def _read_split(paths: list[Path], version: _Version) -> Split:
 
     from gplasc.streams.dataset import Split
 
-    parts = [(_read_binary if version.label_bytes else _read_batch)(path, version) for path in paths]
-    for path, (_, labels) in zip(paths, parts, strict=True):
+    parts = []
+    for path in paths:
+        images, labels = _read_file(path, version.labels)
         wrong = labels[(labels < 0) | (labels >= version.classes)]
         if len(wrong):
-            raise UserError(
-                f"{path} holds the label {wrong[0]}, but labels run from 0 to {version.classes - 1}; "
-                "it is damaged or not this data set, delete it and get it again"
-            )
-    images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
-    labels = np.concatenate([labels for _, labels in parts])
-    return Split(torch.from_numpy(images), torch.from_numpy(labels))
+            raise damaged(path, f"holds the label {wrong[0]}, but labels run from 0 to {version.classes - 1}")
+        parts.append((images, labels))
+    images, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Split(torch.from_numpy(images.reshape(-1, 3, 32, 32)), torch.from_numpy(labels))
 
 
-def _read_binary(path: Path, version: _Version) -> _Arrays:
-    """Records of label bytes (CIFAR-100: coarse, fine) and 3,072 pixels, channel after channel."""
+def _read_file(path: Path, place: int | str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return images (N, 3072), channel after channel, and labels (N,)."""
     import numpy as np
 
-    content = read_bytes(path, _LARGEST)
-    record = version.label_bytes + _PIXELS
-    if len(content) % record:
-        raise UserError(
-            f"{path} has {len(content)} bytes, not a multiple of {record}; "
-            "it is cut short or not this data set, delete it and get it again"
-        )
-    records = np.frombuffer(content, np.uint8).reshape(-1, record)
-    return records[:, version.label_bytes :], records[:, version.label_bytes - 1].astype(np.int64)
+    from gplasc.streams._pickles import read_pickle
 
-
-def _read_batch(path: Path, version: _Version) -> _Arrays:
-    import numpy as np
-
-    batch = _read_dict(path)
-    images, labels = batch.get("data"), batch.get(version.label_key)
+    if isinstance(place, int):
+        content = read_bytes(path, _LARGEST)
+        if len(content) % (place + _PIXELS):
+            raise damaged(path, f"has {len(content)} bytes, not a multiple of {place + _PIXELS}")
+        records = np.frombuffer(content, np.uint8).reshape(-1, place + _PIXELS)
+        return records[:, place:], records[:, place - 1].astype(np.int64)
+    batch = read_pickle(path)
+    images, labels = batch.get("data"), batch.get(place)
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
-        raise UserError(f"{path} holds no images of 3,072 bytes under 'data'; delete it and get it again")
+        raise damaged(path, "holds no images of 3,072 bytes under 'data'")
     whole = isinstance(labels, list) and all(isinstance(label, int) for label in labels)
     if not whole or not labels or len(labels) != len(images):
-        raise UserError(
-            f"{path} holds no label under {version.label_key!r} for each of {len(images)} images; "
-            "delete it and get it again"
-        )
+        raise damaged(path, f"holds no label under {place!r} for each of {len(images)} images")
     return np.asarray(images), np.array([min(max(label, -1), 2**31) for label in labels], dtype=np.int64)
 
 
 def _read_names(path: Path, version: _Version) -> tuple[str, ...]:
-    names = read_lines(path) if version.label_bytes else _read_dict(path).get(version.names_key)
-    names = names if isinstance(names, list) else []
+    from gplasc.streams._pickles import read_pickle
+
+    names = read_pickle(path).get(version.names_key) if version.names_key else read_lines(path)
     texts = [
         name.decode("utf-8", errors="replace") if isinstance(name, bytes) else name
-        for name in names
+        for name in (names if isinstance(names, list) else ())
         if isinstance(name, str | bytes)
     ]
     if len(texts) != version.classes or len(set(texts)) != version.classes:
-        raise UserError(
-            f"{path} names {len(texts)} classes, not {version.classes}; delete it and get it again"
-        )
+        raise damaged(path, f"names {len(texts)} classes, not {version.classes}")
     return tuple(texts)
 
 
-def _read_dict(path: Path) -> dict[str, Any]:
-    """Read a pickled dictionary; its keys are text whatever Python wrote it."""
-    from gplasc.streams.unpickle import read_pickle
-
-    value = read_pickle(path)
-    if not isinstance(value, dict):
-        raise UserError(
-            f"{path} holds a {type(value).__name__}, not a batch of images; delete it and get it again"
-        )
-    return {
-        key.decode("latin-1") if isinstance(key, bytes) else key: item
-        for key, item in value.items()
-        if isinstance(key, str | bytes)
-    }
+_info = partial(
+    StreamInfo, tasks=5, image_size=32, channels=3, read=_read, train_images=50_000, test_images=10_000
+)
 
 
-def _info(
-    number: int,
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-    layout: Layout,
-    checksums: dict[str, str],
-    stand_in: StandIn,
-) -> StreamInfo:
-    archive = layout.archives[0]
-    return StreamInfo(
-        name=f"seq-cifar{number}",
-        description=f"CIFAR-{number}, small color photographs",
-        tasks=5,
-        classes_per_task=number // 5,
-        image_size=32,
-        channels=3,
-        read=_read,
-        train_images=50_000,
-        test_images=10_000,
-        mean=mean,
-        std=std,
-        layout=layout,
-        downloads=(Download(archive, (f"https://www.cs.toronto.edu/~kriz/{archive}",), checksums[archive]),),
-        checksums=checksums,
-        stand_in=stand_in,
-    )
+def _downloads(archive: str, sha256: str) -> tuple[Download]:
+    return (Download(archive, (f"https://www.cs.toronto.edu/~kriz/{archive}",), f"sha256:{sha256}"),)
 
 
 STREAMS = (
     _info(
-        10,
+        name="seq-cifar10",
+        description="CIFAR-10, small color photographs",
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2615),
         layout=Layout(
@@ -195,8 +139,10 @@ STREAMS = (
             markers=("data_batch_1", "data_batch_1.bin"),
             archives=("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
         ),
+        downloads=_downloads(
+            "cifar-10-python.tar.gz", "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+        ),
         checksums={
-            "cifar-10-python.tar.gz": "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
             "cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530",
             "data_batch_1": "md5:c99cafc152244af753f735de768cd75f",
             "data_batch_2": "md5:d4bba439e000b95fd0a9bffe97cbabec",
@@ -215,7 +161,9 @@ STREAMS = (
         stand_in=StandIn("synthetic:tasks=5,classes=2,size=32,channels=3,train=8,test=4"),
     ),
     _info(
-        100,
+        name="seq-cifar100",
+        description="CIFAR-100, small color photographs",
+        classes_per_task=20,
         mean=(0.5071, 0.4867, 0.4408),
         std=(0.2675, 0.2565, 0.2761),
         layout=Layout(
@@ -223,8 +171,10 @@ STREAMS = (
             markers=("train.bin", "fine_label_names.txt", "meta"),
             archives=("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
         ),
+        downloads=_downloads(
+            "cifar-100-python.tar.gz", "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7"
+        ),
         checksums={
-            "cifar-100-python.tar.gz": "sha256:85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
             "cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8",
             "train": "md5:16019d7e3df5f24257cddd939b257f8d",
             "test": "md5:f0ef6b0ae62326f3e7ffdfab6717acfc",

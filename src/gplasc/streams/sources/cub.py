@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, inside, read_lines
+from gplasc.streams.files import ImageFiles, damaged, inside, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -24,15 +23,10 @@ def _read(request: Request) -> ImageFiles:
         ("train_test_split.txt", is_train, ("0", "1")),
     ):
         if set(table) != set(files):
-            raise UserError(
-                f"{root / other} does not list the same images as images.txt; get the official files"
-            )
+            raise damaged(root / other, "does not list the same images as images.txt")
         wrong = next((identity for identity, value in table.items() if value not in allowed), None)
         if wrong is not None:
-            raise UserError(
-                f"{root / other} says {table[wrong]!r} of image {wrong}, which is not allowed; "
-                "get the official file"
-            )
+            raise damaged(root / other, f"says {table[wrong]!r} of image {wrong}, which is not allowed")
     images = [
         (inside(file, listed), numbers[labels[identity]], is_train[identity] == "0")
         for identity, file in files.items()
@@ -48,9 +42,7 @@ def _table(path: Path) -> dict[str, str]:
     for line in read_lines(path):
         identity, _, value = line.partition(" ")
         if not value or identity in table:
-            raise UserError(
-                f"{path} has the line {line[:60]!r}, not a new number and a value; get the official file"
-            )
+            raise damaged(path, f"has the line {line[:60]!r}, not a new number and a value")
         table[identity] = value.strip()
     return table
 

@@ -61,7 +61,6 @@ STREAMS = (
         name="seq-digits",
         description="handwritten digits of scikit-learn, embedded",
         tasks=5,
-        classes_per_task=2,
         image_size=8,
         channels=1,
         read=lambda request: ArrayFiles(_load),

@@ -13,7 +13,7 @@ from gplasc.streams.info import Request, StreamInfo
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gplasc.streams.dataset import Dataset, Split
+    from gplasc.streams.dataset import Dataset
 
 INDEX = "features.json"
 
@@ -41,11 +41,7 @@ def read_part(path: Path) -> tuple[Tensor, Tensor]:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """Read what `gplasc features` wrote about a folder of features.
-
-    Raises:
-        UserError: If it is none.
-    """
+    """Read what `gplasc features` wrote about a folder of features."""
     try:
         if not (folder / INDEX).is_file():
             raise ValueError(f"{INDEX} is missing")
@@ -75,40 +71,29 @@ def _read(request: Request) -> ArrayFiles:
 
 def _load(index: dict[str, Any], parts: dict[str, list[Path]]) -> Dataset:
     """Return the features as a data set; validation samples are left out."""
-    from gplasc.streams.dataset import Dataset
-
-    return Dataset(
-        train=_join(parts["train"], sum(index["classes_per_task"])),
-        test=_join(parts["test"], sum(index["classes_per_task"])),
-        class_names=tuple(index["class_names"]),
-        mean=(),
-        std=(),
-        classes_per_task=max(index["classes_per_task"]),
-        features=True,
-    )
-
-
-def _join(paths: list[Path], num_classes: int) -> Split:
     import torch
 
-    from gplasc.streams.dataset import Split
+    from gplasc.streams.dataset import Dataset, Split
 
-    parts = [read_part(path) for path in paths]
-    labels = torch.cat([y for _, y in parts])
-    agree = len({x.shape[1:] for x, _ in parts}) == 1
-    if not agree or not len(labels) or labels.min() < 0 or labels.max() >= num_classes:
-        raise UserError(f"the features in {paths[0].parent} do not fit together; run `gplasc features` again")
-    return Split(torch.cat([x for x, _ in parts]), labels)
+    names, counts = tuple(index["class_names"]), index["classes_per_task"]
+    splits = []
+    for paths in parts.values():
+        x, y = zip(*map(read_part, paths), strict=True)
+        labels = torch.cat(y)
+        agree = len({part.shape[1:] for part in x}) == 1
+        if not agree or not len(labels) or labels.min() < 0 or labels.max() >= len(names):
+            raise UserError(
+                f"the features in {paths[0].parent} do not fit together; run `gplasc features` again"
+            )
+        splits.append(Split(torch.cat(x), labels))
+    train, test = splits
+    return Dataset(train, test, names, (), (), classes_per_task=max(counts), features=True)
 
 
 STREAMS = (
     StreamInfo(
         name="features:PATH",
         description="features of a frozen encoder, made by `gplasc features`",
-        tasks=None,
-        classes_per_task=2,
-        image_size=None,
-        channels=None,
         read=_read,
     ),
 )

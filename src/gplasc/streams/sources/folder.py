@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, held_out_names, list_folders, list_images
+from gplasc.streams.files import ImageFiles, list_folders, list_images, split_by_name
 from gplasc.streams.info import Request, StreamInfo
 
 _TEST_NAMES = ("test", "val", "valid", "validation")
@@ -43,18 +43,8 @@ def _read(request: Request) -> ImageFiles:
 
 
 def _with_seeded_split(root: Path, seed: int, notes: tuple[str, ...] = ()) -> ImageFiles:
-    """List the files in an order that does not depend on the seed, so that another seed decodes nothing."""
     classes = _classes(root)
-    images: list[tuple[str, int, bool]] = []
-    for number, name in enumerate(classes):
-        files = [f"{name}/{file}" for file in list_images(root / name)]
-        if len(files) < 2:
-            raise UserError(
-                f"{root / name} has {len(files)} images, but a class needs two, one of them for testing"
-            )
-        test = held_out_names(files, seed)
-        images += [(file, number, file in test) for file in files]
-    return ImageFiles(root, images, tuple(classes), notes, upright=True)
+    return ImageFiles(root, split_by_name(root, classes, seed), tuple(classes), notes, upright=True)
 
 
 def _classes(root: Path) -> list[str]:
@@ -70,8 +60,6 @@ STREAMS = (
     StreamInfo(
         name="folder:PATH",
         description="your own images, one folder for each class",
-        tasks=None,
-        classes_per_task=2,
         image_size=64,
         channels=3,
         read=_read,

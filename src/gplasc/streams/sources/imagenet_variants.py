@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, held_out_names, list_folders, list_images, read_lines
+from gplasc.streams.files import ImageFiles, list_folders, read_lines, split_by_name
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import cache_folder, locate
 
@@ -24,31 +24,16 @@ def _read(request: Request) -> ImageFiles:
         raise UserError(
             f"{root} has no folder named by a WordNet id (n01443537, ...); name the unpacked data set"
         )
-    images: list[tuple[str, int, bool]] = []
-    for number, wnid in enumerate(wnids):
-        files = [f"{wnid}/{name}" for name in list_images(root / wnid)]
-        if len(files) < 2:
-            raise UserError(
-                f"{root / wnid} has {len(files)} images, a split needs two; get the data set again"
-            )
-        test = held_out_names(files, _SPLIT_SEED)
-        images += [(file, number, file in test) for file in files]
-    images.sort(key=lambda image: image[2])
-    lists = [
-        _write_list(f"{request.info.name}-{split}", images, split == "test") for split in ("train", "test")
-    ]
+    images = sorted(split_by_name(root, wnids, _SPLIT_SEED), key=lambda image: image[2])
+    # Where a user can read them; rewritten only when they changed.
+    lists = [cache_folder() / "splits" / f"{request.info.name}-{split}.txt" for split in ("train", "test")]
+    for path, of_test in zip(lists, (False, True), strict=True):
+        text = "".join(f"{file}\n" for file, _, is_test in images if is_test == of_test)
+        content = text.encode("utf-8", "backslashreplace")
+        if not path.is_file() or path.read_bytes() != content:
+            write_atomic(path, content)
     note = f"the 80/20 split is listed in {lists[0]} and {lists[1]}"
     return ImageFiles(root, images, _names(root, wnids), (note,))
-
-
-def _write_list(name: str, images: list[tuple[str, int, bool]], of_test: bool) -> Path:
-    """Write the file names of a split where a user can read them; rewritten only when they changed."""
-    path = cache_folder() / "splits" / f"{name}.txt"
-    text = "".join(f"{file}\n" for file, _, is_test in images if is_test == of_test)
-    content = text.encode("utf-8", "backslashreplace")
-    if not path.is_file() or path.read_bytes() != content:
-        write_atomic(path, content)
-    return path
 
 
 def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
@@ -63,7 +48,7 @@ def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
 
 
 def _info(
-    name: str, description: str, train_images: int, test_images: int, marker: str, md5: str, seed: int
+    name: str, description: str, images: tuple[int, int], marker: str, md5: str, seed: int
 ) -> StreamInfo:
     archive = f"{name}.tar"
     return StreamInfo(
@@ -74,8 +59,8 @@ def _info(
         image_size=224,
         channels=3,
         read=_read,
-        train_images=train_images,
-        test_images=test_images,
+        train_images=images[0],
+        test_images=images[1],
         mean=(0.485, 0.456, 0.406),
         std=(0.229, 0.224, 0.225),
         size_is_setting=True,
@@ -97,18 +82,16 @@ STREAMS = (
     _info(
         "imagenet-r",
         "ImageNet-R, art and renditions",
-        24_000,
-        6_000,
-        marker="n01443537",
+        (24_000, 6_000),
+        "n01443537",
         md5="a61312130a589d0ca1a8fca1f2bd3337",
         seed=2,
     ),
     _info(
         "imagenet-a",
         "ImageNet-A, hard photographs",
-        6_000,
-        1_500,
-        marker="n01498041",
+        (6_000, 1_500),
+        "n01498041",
         md5="c3e55429088dc681f30d81f4726b6595",
         seed=3,
     ),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
-from math import prod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from gplasc.errors import UserError
 from gplasc.streams.files import ArrayFiles, open_regular
@@ -19,17 +17,19 @@ if TYPE_CHECKING:
     from gplasc.streams.dataset import Dataset
 
 _TEST_FRACTION = 0.2
-_NAMES = {
-    "x_train": ("x_train", "train_images"),
-    "y_train": ("y_train", "train_labels"),
-    "x_test": ("x_test", "test_images"),
-    "y_test": ("y_test", "test_labels"),
-    "x": ("x", "images"),
-    "y": ("y", "labels"),
-    "class_names": ("class_names",),
+_SPLITS = (("x_train", "y_train"), ("x_test", "y_test"))
+_ALIASES = {
+    "x_train": "train_images",
+    "y_train": "train_labels",
+    "x_test": "test_images",
+    "y_test": "test_labels",
+    "x": "images",
+    "y": "labels",
+    "class_names": "class_names",
 }
-# A file may unpack to a hundred times its size, and to this much in any case.
+# Compressed arrays may unpack to a hundred times their size and to 4 GB, and to 256 MB in any case.
 _MOST_RATIO = 100
+_MOST_BYTES = 4 * 2**30
 _SMALL_BYTES = 256 * 2**20
 _CHUNK = 1024  # images that are converted at once
 
@@ -46,17 +46,17 @@ def _read(request: Request) -> ArrayFiles:
 def _load(path: Path, seed: int) -> Dataset:
     """Read x_train, y_train, x_test, y_test, or x and y, which are split by the seed, 80 to 20 in each class.
 
-    Images: uint8, or floats in 0..1; (N, H, W), (N, C, H, W) or (N, H, W, C) with 1 or 3 channels. Labels:
-    any integers, or text. An array `class_names` names the classes, in the order of the sorted labels.
+    Images: uint8, or floats in 0..1; (N, H, W), (N, C, H, W) or (N, H, W, C) with 1 or 3 channels. Labels: any
+    integers, or text. An array `class_names` names the classes, in the order of the sorted labels.
     """
     import numpy as np
 
     from gplasc.streams.arrays import labeled_dataset
 
     arrays = _load_arrays(path)
-    if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
-        train, test = _pair(path, arrays, "x_train", "y_train"), _pair(path, arrays, "x_test", "y_test")
-    elif {"x", "y"} <= set(arrays):
+    if arrays.keys() >= {name for names in _SPLITS for name in names}:
+        train, test = (_pair(path, arrays, *names) for names in _SPLITS)
+    elif {"x", "y"} <= arrays.keys():
         train, test = _split(path, *_pair(path, arrays, "x", "y"), seed)
     else:
         names = ", ".join(sorted(arrays)) or "none of the arrays"
@@ -70,63 +70,48 @@ def _load(path: Path, seed: int) -> Dataset:
 
 
 def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays that are known, if what is stored of them explains what they unpack to."""
     import numpy as np
 
-    wanted = {f"{alias}.npy": name for name, aliases in _NAMES.items() for alias in aliases}
     with open_regular(path) as file:
         head = file.read(6)
-        if not head:
-            raise UserError(f"{path} is empty; write it again with numpy.savez")
-        if head == b"\x93NUMPY":
-            raise UserError(f"{path} holds a single array; it needs several, write it with numpy.savez")
         if not head.startswith(b"PK"):
-            raise UserError(f"{path} is not an npz file; write one with numpy.savez")
+            what = (
+                "holds a single array"
+                if head == b"\x93NUMPY"
+                else "is not an npz file"
+                if head
+                else "is empty"
+            )
+            raise UserError(f"{path} {what}; write several arrays with numpy.savez")
         try:
             with zipfile.ZipFile(file) as archive:
-                members = [member for member in archive.infolist() if member.filename in wanted]
-                _check_size(path, sum(member.file_size for member in members))
-                arrays = {}
-                for member in members:
-                    if member.flag_bits & 0x1:
-                        raise UserError(f"{path} is locked with a password; write it again with numpy.savez")
-                    with archive.open(member) as content:
-                        _check_header(content, member.file_size)
-                    with archive.open(member) as content:
-                        array = np.lib.format.read_array(content, allow_pickle=False)
-                    arrays[wanted[member.filename]] = array
-                return arrays
+                every = {item.filename: item for item in archive.infolist()}
+            members = {
+                name: every[f"{alias}.npy"]
+                for name, other in _ALIASES.items()
+                for alias in (other, name)
+                if f"{alias}.npy" in every
+            }
+            unpacked = sum(member.file_size for member in members.values())
+            packed = min(sum(member.compress_size for member in members.values()), path.stat().st_size)
+            if unpacked > max(_SMALL_BYTES, min(_MOST_RATIO * packed, _MOST_BYTES), 2 * packed):
+                raise UserError(
+                    f"{path} holds arrays of {packed / 1e6:,.0f} MB that unpack to {unpacked / 1e6:,.0f} MB, which "
+                    "is refused; give smaller images, or image files as folder:PATH"
+                )
+            file.seek(0)
+            loaded = np.load(file, allow_pickle=False)
+            arrays = {name: loaded[member.filename] for name, member in members.items()}
+            if any(array.nbytes > members[name].file_size for name, array in arrays.items()):
+                raise ValueError("an array is larger than its content")
+            return arrays
         except UserError:
             raise
         except Exception as error:  # damaged headers make zipfile and numpy raise almost anything
             reason = str(error).split("\n")[0][:100] or type(error).__name__
-            if "pickle" in reason.lower():
-                reason = "it holds pickled objects"
+            reason = "it holds pickled objects" if "pickle" in reason.lower() else reason
             raise UserError(f"{path} cannot be read ({reason}); write it again with numpy.savez") from error
-
-
-def _check_size(path: Path, unpacked: int) -> None:
-    size = path.stat().st_size
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else unpacked
-    if unpacked > min(max(_SMALL_BYTES, _MOST_RATIO * size), memory):
-        raise UserError(
-            f"{path} has {size / 1e6:,.0f} MB and unpacks to {unpacked / 1e6:,.0f} MB, which is refused; "
-            "give smaller images, or image files as folder:PATH"
-        )
-
-
-def _check_header(content: IO[bytes], size: int) -> None:
-    """Compare the header of an array with the size of the file: numpy reserves what the header says."""
-    from numpy.lib import format as npy
-
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    version = npy.read_magic(content)
-    if version not in readers:
-        raise ValueError(f"its arrays have the format {version}")
-    shape, _, dtype = readers[version](content)
-    if dtype.hasobject:
-        raise ValueError("it holds pickled objects")
-    if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize > size:
-        raise ValueError(f"an array of shape {shape} is announced, the content is shorter")
 
 
 def _pair(
@@ -136,8 +121,7 @@ def _pair(
     from gplasc.streams.arrays import as_images
 
     y = arrays[y_name]
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or y.dtype.kind not in "iuUSb":
         raise UserError(
             f"{path}: {y_name} has shape {y.shape} and type {y.dtype}; "
@@ -187,10 +171,6 @@ STREAMS = (
     StreamInfo(
         name="npz:PATH",
         description="your own arrays, x_train, y_train, x_test, y_test",
-        tasks=None,
-        classes_per_task=2,
-        image_size=None,
-        channels=None,
         read=_read,
     ),
 )

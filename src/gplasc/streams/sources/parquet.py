@@ -21,9 +21,10 @@ _IMAGES = ("image", "img", "images", "jpg", "png")
 _LABELS = ("label", "labels", "fine_label", "class", "target", "cls")
 _TEST_NAMES = ("test", "val", "valid", "validation")
 _MOST_BYTES = 4 * 2**30  # of decoded images of one data set, which are kept in memory
-_SMALL_BYTES = 256 * 2**20  # that a part of a file may always unpack to
-_MOST_RATIO = 100  # of what a part unpacks to, to the size of the file
-_ROWS = 8  # that are unpacked at a time; a value may be stored once and be meant many times
+# What a file of a few bytes may unpack to, and a larger one for each of its bytes.
+_SMALL_BYTES, _MOST_RATIO = 64 * 2**20, 8
+_SMALL_PIXELS, _PIXELS_PER_BYTE = 500 * 10**6, 500
+_FEW_ROWS, _LONGEST_LABEL = 10_000, 1000
 
 
 def _read(request: Request) -> ArrayFiles:
@@ -46,6 +47,8 @@ def _load(request: Request, paths: list[Path]) -> Dataset:
     training split; without such files a fifth of each class is held out, by the seed. Names of the classes are taken
     from the metadata that Hugging Face's ``datasets`` writes.
     """
+    import numpy as np
+
     from gplasc.streams.arrays import dataset_of_images
 
     kinds = {path: path.name.replace("_", "-").partition("-")[0].removesuffix(".parquet") for path in paths}
@@ -62,7 +65,11 @@ def _load(request: Request, paths: list[Path]) -> Dataset:
         labels: list[Any] = []
         for path in group:
             names = _read_file(path, request.image_size, images, labels) or names
-        splits.append((images, _label_array(labels, request.path)))
+        splits.append((images, np.array(labels)))
+        if splits[-1][1].ndim != 1 or splits[-1][1].dtype.kind not in "iuU":
+            raise UserError(
+                f"{request.path} has labels of type {splits[-1][1].dtype}; whole numbers or text are needed"
+            )
     if not test_name:
         splits = _split(*splits[0], request)
     if names is not None:  # only those that occur, in the order of the labels
@@ -80,24 +87,33 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
         raise UserError("parquet files need pyarrow: pip install pyarrow") from None
     from gplasc.streams.decode import decode_image
 
+    pixels_left = max(_SMALL_PIXELS, _PIXELS_PER_BYTE * path.stat().st_size)
+    bytes_left = _MOST_BYTES - sum(pixels.nbytes for pixels in images)
+
+    def spend(pixels: int) -> None:
+        nonlocal pixels_left
+        pixels_left -= pixels
+        if pixels_left < 0:
+            raise UserError(f"{path} holds images of far more pixels than its size explains; write it again")
+
     with open_regular(path) as file:
         try:
             table = parquet.ParquetFile(file)
             columns = _columns(table.schema_arrow, path)
-            _check_sizes(table.metadata, path)
-            total = sum(pixels.nbytes for pixels in images)
-            for batch in table.iter_batches(batch_size=_ROWS, columns=list(columns)):
+            rows = _rows_at_once(table.metadata, path)
+            for batch in table.iter_batches(batch_size=rows, columns=list(columns)):
                 for image, label in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
                     content = image["bytes"] if isinstance(image, dict) else image
-                    if content is None or label is None:
+                    if content is None or label is None or len(str(label)) > _LONGEST_LABEL:
                         raise UserError(
-                            f"{path}: row {len(labels)} has no image bytes or no label; leave it out"
+                            f"{path}: row {len(labels)} has no image bytes or no label, or a label above "
+                            f"{_LONGEST_LABEL} characters; leave it out"
                         )
                     name = f"{path}: image {len(labels)}"
-                    images.append(decode_image(io.BytesIO(content), size, name, gray=True))
+                    images.append(decode_image(io.BytesIO(content), size, name, gray=True, spend=spend))
                     labels.append(label)
-                    total += images[-1].nbytes
-                    if total > _MOST_BYTES:
+                    bytes_left -= images[-1].nbytes
+                    if bytes_left < 0:
                         raise UserError(
                             f"{path} decodes to more than {_MOST_BYTES >> 30} GB; "
                             "set data.image_size to make images smaller"
@@ -108,16 +124,18 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
             raise UserError(f"{path} cannot be read ({reason}); write it again") from error
 
 
-def _check_sizes(metadata: Any, path: Path) -> None:
-    """Refuse a file that says that it unpacks to far more than it holds."""
-    most = max(_SMALL_BYTES, _MOST_RATIO * path.stat().st_size)
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for column in range(group.num_columns):
-            if group.column(column).total_uncompressed_size > most:
-                raise UserError(
-                    f"{path} unpacks to more than {most >> 20} MB at once; write it with smaller row groups"
-                )
+def _rows_at_once(metadata: Any, path: Path) -> int:
+    """Return how many rows may be unpacked at a time: a value may be stored once and be meant many times."""
+    size = path.stat().st_size
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    chunks = (group.column(column) for group in groups for column in range(group.num_columns))
+    largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
+    if largest > max(_SMALL_BYTES, _MOST_RATIO * size) or metadata.num_rows > max(_FEW_ROWS, size // 8):
+        raise UserError(
+            f"{path} has {size:,} bytes and unpacks to more than they explain: {metadata.num_rows:,} rows, up to "
+            f"{largest >> 20} MB of them at once; write it again, with smaller row groups"
+        )
+    return max(1, min(64, _SMALL_BYTES // max(1, largest)))
 
 
 def _columns(schema: Any, path: Path) -> tuple[str, str]:
@@ -141,47 +159,31 @@ def _class_names(schema: Any, label: str) -> list[str] | None:
     try:
         about = json.loads((schema.metadata or {})[b"huggingface"])
         names = about["info"]["features"][label]["names"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
     return [str(name) for name in names] if isinstance(names, list) else None
-
-
-def _label_array(labels: list[Any], path: Path) -> NDArray[Any]:
-    import numpy as np
-
-    array = np.array(labels)
-    if array.ndim != 1 or array.dtype.kind not in "iuU":
-        raise UserError(f"{path} has labels of type {array.dtype}; whole numbers or text are needed")
-    return array
 
 
 def _split(
     images: list[Tensor], labels: NDArray[Any], request: Request
 ) -> list[tuple[list[Tensor], NDArray[Any]]]:
     """Split by the seed, class by class."""
-    import numpy as np
-
-    is_test = np.zeros(len(labels), np.bool_)
-    for value in np.unique(labels):
-        rows = [str(row) for row in np.flatnonzero(labels == value)]
+    tested: set[int] = set()
+    for value in set(labels.tolist()):
+        rows = [str(row) for row in (labels == value).nonzero()[0]]
         if len(rows) < 2:
             raise UserError(
                 f"{request.path}: class {value} has one image; two are needed, one of them for testing"
             )
-        is_test[[int(row) for row in held_out_names(rows, request.seed)]] = True
-    return [
-        ([images[row] for row in np.flatnonzero(chosen)], labels[chosen]) for chosen in (~is_test, is_test)
-    ]
+        tested |= set(map(int, held_out_names(rows, request.seed)))
+    parts = [row for row in range(len(labels)) if row not in tested], sorted(tested)
+    return [([images[row] for row in part], labels[part]) for part in parts]
 
 
 STREAMS = (
     StreamInfo(
         name="parquet:PATH",
         description="parquet files with image bytes and labels, as Hugging Face publishes them",
-        tasks=None,
-        classes_per_task=2,
-        image_size=None,
-        channels=None,
         read=_read,
         size_is_setting=True,
     ),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.streams.files import ArrayFiles
-from gplasc.streams.info import Request, StreamInfo
+from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,12 +39,12 @@ def parse(text: str) -> Synthetic:
     >>> parse("tasks=5,size=32")
     Synthetic(tasks=5, classes=2, size=32, channels=3, train=40, test=20, seed=0)
     """
-    allowed = [field.name for field in fields(Synthetic)]
     values: dict[str, int] = {}
     for item in filter(None, text.split(",")):
         key, _, value = (part.strip() for part in item.partition("="))
-        if key not in allowed:
-            raise UserError(f"synthetic has no setting {key!r}; {did_you_mean(key, allowed)}")
+        if key not in Synthetic.__dataclass_fields__:
+            hint = did_you_mean(key, Synthetic.__dataclass_fields__)
+            raise UserError(f"synthetic has no setting {key!r}; {hint}")
         lowest = {"size": 4, "seed": 0}.get(key, 1)
         if not value.isdecimal() or len(value) > 18 or int(value) < lowest:
             raise UserError(f"synthetic:{item}: {key} must be a whole number, at least {lowest}")
@@ -55,11 +56,6 @@ def parse(text: str) -> Synthetic:
     if images * settings.channels * settings.size**2 > _MOST_BYTES:
         raise UserError(f"synthetic:{text} needs more than {_MOST_BYTES >> 30} GB; choose smaller numbers")
     return settings
-
-
-def _read(request: Request) -> ArrayFiles:
-    settings = parse(request.argument)
-    return ArrayFiles(lambda: _load(settings))
 
 
 def _load(settings: Synthetic) -> Dataset:
@@ -117,10 +113,9 @@ STREAMS = (
         name="synthetic",
         description="colored patterns in noise, made on the spot; synthetic:tasks=5,size=32,... to change them",
         tasks=4,
-        classes_per_task=2,
         image_size=16,
         channels=3,
-        read=_read,
+        read=lambda request: ArrayFiles(partial(_load, parse(request.argument))),
         train_images=320,
         test_images=160,
         mean=(_MEAN,) * 3,

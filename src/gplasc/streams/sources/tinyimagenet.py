@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, inside, list_images, read_lines
+from gplasc.streams.files import ImageFiles, damaged, inside, list_images, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -17,7 +17,7 @@ def _read(request: Request) -> ImageFiles:
     wnids = read_lines(root / "wnids.txt")
     numbers = {wnid: number for number, wnid in enumerate(wnids)}
     if len(numbers) != len(wnids):
-        raise UserError(f"{root / 'wnids.txt'} names a class twice; get the official file")
+        raise damaged(root / "wnids.txt", "names a class twice")
     for wnid in wnids:
         inside(wnid, root / "wnids.txt")
         if not (root / "train" / wnid).is_dir():
@@ -37,7 +37,7 @@ def _validation(root: Path, numbers: dict[str, int]) -> list[tuple[str, int, boo
     for line in read_lines(path):
         fields = line.split("\t")
         if len(fields) < 2 or fields[1] not in numbers:
-            raise UserError(f"{path} has the line {line[:60]!r} without a known class; get the official file")
+            raise damaged(path, f"has the line {line[:60]!r} without a known class")
         images.append((f"val/images/{inside(fields[0], path)}", numbers[fields[1]], True))
     return images
 

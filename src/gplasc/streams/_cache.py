@@ -18,10 +18,10 @@ from torch import Tensor
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
 from gplasc.errors import UserError
+from gplasc.streams._storage import MappedImages
 from gplasc.streams.decode import Undecodable, read_image
 from gplasc.streams.files import ImageFiles
 from gplasc.streams.locate import cache_folder
-from gplasc.streams.storage import MappedImages
 
 # Part of the key: raise it when the same files would give other pixels.
 _VERSION = 2
@@ -32,20 +32,11 @@ Decoded = tuple[MappedImages, Tensor, tuple[str, ...]]
 
 
 def decode(name: str, images: ImageFiles, size: int, *, skip_corrupt: bool = False) -> Decoded:
-    """Decode image files to RGB of `size` x `size` pixels, in their order.
+    """Decode the image files of a stream to RGB of `size` x `size` pixels, in their order.
 
-    The shape of an image is not kept: it is resized to a square, as the papers' code does. The result is
-    kept in the user's cache folder under a key made of the list of files, their sizes and times, and the
-    size in pixels. Two processes may ask at once: one decodes, the other waits.
-
-    Args:
-        name: Of the stream, for messages and the name of the cache.
-        images: The files.
-        size: Width and height in pixels.
-        skip_corrupt: Leave out images that cannot be decoded.
-
-    Raises:
-        UserError: If an image cannot be decoded, or the result cannot be kept.
+    The shape of an image is not kept: it is resized to a square, as the papers' code does. The result is kept in the
+    user's cache folder under a key made of the list of files, their sizes and times, and the size in pixels. Two
+    processes may ask at once: one decodes, the other waits.
     """
     if not images.images:
         raise UserError(f"{images.root} holds no images for {name}; name the folder that does")
@@ -62,16 +53,15 @@ def decode(name: str, images: ImageFiles, size: int, *, skip_corrupt: bool = Fal
                     _make(target, images, size, skip_corrupt)
                     _forget(folder, prefix, target)
                     decoded = _open(target, images, size)
+        if decoded is None:
+            raise OSError("they cannot be read back")
     except OSError as error:
         raise UserError(
             f"the decoded images of {name} cannot be kept in {folder}: {error.strerror or error}; "
             "make room, or name another cache folder with GPLASC_CACHE"
         ) from error
-    if decoded is None:
-        raise UserError(f"{target} cannot be read back; delete it and try again")
-    _, _, skipped = decoded
-    if skipped and not skip_corrupt:
-        raise Undecodable(images.root / skipped[0], "found when it was decoded before")
+    if decoded[2] and not skip_corrupt:
+        raise Undecodable(images.root / decoded[2][0], "found when it was decoded before")
     return decoded
 
 
@@ -104,10 +94,8 @@ def _open(target: Path, images: ImageFiles, size: int) -> Decoded | None:
         skipped = set(json.loads((target / "skipped.json").read_text()))
         kept = torch.tensor([row for row in range(len(names)) if row not in skipped], dtype=torch.int64)
         mapped = MappedImages(target / "images", (len(kept), 3, size, size))
-        if (
-            len(kept) + len(skipped) != len(names)
-            or mapped.path.stat().st_size != len(kept) * mapped.image_bytes
-        ):
+        whole = mapped.path.stat().st_size == len(kept) * mapped.image_bytes
+        if not whole or len(kept) + len(skipped) != len(names):
             return None
         with suppress(OSError):
             os.utime(target)  # it is in use

@@ -11,7 +11,7 @@ import torch
 
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.streams.cache import file_state
+from gplasc.streams._cache import file_state
 from gplasc.streams.catalog import new_request
 from gplasc.streams.files import ImageFiles, open_regular, readable
 from gplasc.streams.locate import cache_folder

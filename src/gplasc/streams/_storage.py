@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -22,6 +21,7 @@ from gplasc.errors import UserError
 RESIDENT_BYTES = 256 * 2**20
 # Rows that do not lie in one piece are copied: into memory up to here, into a nameless file above.
 GATHERED_BYTES = 64 * 2**20
+_PIECE = 256  # rows that are copied at once
 
 
 class Mapping:
@@ -70,45 +70,28 @@ class MappedImages:
         are many, in a file without a name that vanishes with the tensor.
         """
         try:
-            return self._map(rows) if isinstance(rows, slice) else self._copy(rows)
-        except (OSError, ValueError, EOFError) as error:
+            with self.path.open("rb") as file:
+                images, mapping = _map(file, self.shape)
+            if isinstance(rows, slice):
+                return images[rows], mapping
+            pieces = (self._gather(images, mapping, part) for part in rows.split(_PIECE))
+            if len(rows) * self.image_bytes <= GATHERED_BYTES:
+                return torch.cat(list(pieces)), None
+            with tempfile.TemporaryFile(dir=self.path.parent) as file:
+                file.writelines(piece.numpy().data for piece in pieces)
+                file.flush()
+                return _map(file, (len(rows), *self.shape[1:]))
+        except (OSError, ValueError) as error:
             raise UserError(
                 f"images of {self.path} cannot be read ({error}); make room on its disk, or delete it, "
                 "it will be made again"
             ) from error
 
-    def _map(self, rows: slice) -> tuple[Tensor, Mapping | None]:
-        start, stop, _ = rows.indices(len(self))
-        shape = (max(0, stop - start), *self.shape[1:])
-        if not shape[0]:
-            return torch.empty(shape, dtype=torch.uint8), None
-        with self.path.open("rb") as file:
-            return _map(file, start * self.image_bytes, shape)
-
-    def _copy(self, rows: Tensor) -> tuple[Tensor, Mapping | None]:
-        shape = (len(rows), *self.shape[1:])
-        if prod(shape) <= GATHERED_BYTES:
-            gathered = torch.empty(shape, dtype=torch.uint8)
-            memory = gathered.view(len(rows), self.image_bytes).numpy()
-            for number, image in enumerate(self._images(rows)):
-                memory[number] = np.frombuffer(image, np.uint8)
-            return gathered, None
-        with tempfile.TemporaryFile(dir=self.path.parent) as file:
-            file.writelines(self._images(rows))
-            file.flush()
-            return _map(file, 0, shape)
-
-    def _images(self, rows: Tensor) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            for row in rows.tolist():
-                file.seek(row * self.image_bytes)
-                image = file.read(self.image_bytes)
-                if len(image) != self.image_bytes:
-                    raise EOFError("it is shorter than it was")
-                yield image
+    def _gather(self, images: Tensor, mapping: Mapping, rows: Tensor) -> Tensor:
+        mapping.touched(len(rows) * self.image_bytes)
+        return images[rows]
 
 
-def _map(file: IO[bytes], first: int, shape: tuple[int, ...]) -> tuple[Tensor, Mapping]:
-    """Map the images that begin at byte `first`."""
-    images = np.memmap(file, np.uint8, "c", first, shape)
+def _map(file: IO[bytes], shape: tuple[int, ...]) -> tuple[Tensor, Mapping]:
+    images = np.memmap(file, np.uint8, "c", 0, shape)
     return torch.from_numpy(images), Mapping(cast(mmap.mmap, images.base))
