@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import pickle
 import struct
+import subprocess
+import sys
 import tarfile
 import tempfile
 import zipfile
@@ -204,6 +206,18 @@ def loads(content: bytes) -> dict:
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
         Path(file.name).write_bytes(content)
         return read_pickle(Path(file.name))
+
+
+def peak_megabytes(code: str, *arguments: object) -> tuple[str, int]:
+    """Run code in a process of its own; return what it printed and the most memory it had."""
+    lines = "print(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
+    words = [sys.executable, "-c", f"{code}\n{lines}", *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    *printed, peak = done.stdout.splitlines()
+    return "\n".join(printed), int(peak) // 1024
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured by /proc")
 
 
 @pytest.fixture

@@ -559,9 +559,9 @@ def test_pickles_of_python_2():
 
 
 def test_pickles_with_any_byte_changed_never_escape():
-    """Whatever a flipped bit or a cut makes of a pickle, it is read, refused or called damaged: nothing else."""
+    """Whatever a flipped bit or a cut makes of a pickle, it is read or refused: nothing else."""
     content = pickle.dumps({b"labels": [1, 2], b"data": np.arange(4, dtype=np.uint8)}, protocol=2)
-    outcomes = {"read": 0, "refused": 0, "damaged": 0}
+    outcomes = {"read": 0, "refused": 0}
     changed = [content[:end] for end in range(len(content))]
     changed += [
         content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
@@ -572,8 +572,8 @@ def test_pickles_with_any_byte_changed_never_escape():
         try:
             loads(candidate)
             outcomes["read"] += 1
-        except UserError as error:
-            outcomes["refused" if "was refused" in str(error) else "damaged"] += 1
+        except UserError:
+            outcomes["refused"] += 1
     assert min(outcomes.values()) > 10
 
 

@@ -8,8 +8,6 @@ import io
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import tarfile
 import time
 import zipfile
@@ -27,7 +25,7 @@ from gplasc.streams import _pickles, open_stream
 from gplasc.streams._archive import extract
 from gplasc.streams.locate import cache_folder
 
-from .conftest import loads
+from .conftest import loads, needs_proc, peak_megabytes
 
 
 def refusal(stream: str | Path, **settings: object) -> str:
@@ -36,17 +34,6 @@ def refusal(stream: str | Path, **settings: object) -> str:
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
-
-def peak_megabytes(code: str, *arguments: object) -> tuple[str, int]:
-    """Run code in a process of its own; return what it printed and the most memory it had."""
-    lines = "print(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
-    words = [sys.executable, "-c", f"{code}\n{lines}", *map(str, arguments)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    *printed, peak = done.stdout.splitlines()
-    return "\n".join(printed), int(peak) // 1024
-
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured by /proc")
 
 TRY = """
 import sys
@@ -118,7 +105,7 @@ def test_large_pickles_are_refused(imitate, monkeypatch):
     assert "data_batch_1 has more than 1,000 bytes" in refusal("seq-cifar10", data_dir=folder)
     encode = b"c_codecs\nencode\nq\x00X\x64\x00\x00\x00" + b"a" * 100 + b"q\x01\x85R0"
     repeated = b"\x80\x02" + encode + b"h\x00h\x01\x85R0" * 20 + b"}."  # 100 bytes again and again
-    with pytest.raises(UserError, match="was refused"):
+    with pytest.raises(UserError, match="unusual encoding"):
         loads(repeated)
 
 
@@ -174,8 +161,13 @@ def test_a_tar_header_cannot_fill_the_memory(tmp_path):
         for _ in range(16):
             file.write(bytes(25 * 2**20))
     printed, peak = peak_megabytes(EXTRACT, path, tmp_path / "into")
-    assert "a.tar.gz is damaged or incomplete (a header is too large" in printed
+    assert "(a header is too large" in printed
     assert peak < 200
+
+
+def test_a_tar_that_holds_a_file_twice_gives_the_last(tmp_path):
+    path = tar_of(tmp_path / "a.tar.gz", ("folder/x", b"first"), ("folder/x", b"last"))
+    assert (extract(path, tmp_path / "into") / "folder" / "x").read_bytes() == b"last"
 
 
 @pytest.mark.parametrize("method", [99, 9])
@@ -292,6 +284,34 @@ def test_an_npz_that_unpacks_to_too_much_is_refused(tmp_path):
     printed, peak = peak_megabytes(OPEN, f"npz:{path}")
     assert "bomb.npz holds arrays of 2 MB that unpack to 400 MB, which is refused" in printed
     assert peak < 500
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["x", "x_train.npy"])
+def test_a_member_that_is_not_read_does_not_explain_what_an_npz_unpacks_to(tmp_path, name):
+    """A hundredth of them cannot be compressed, and makes the whole file look as large as they are allowed to be."""
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        packed.writestr("junk" if name == "x" else "x", np.random.default_rng(0).bytes(6 * 2**20))
+        for other in ("x.npy", "y.npy") if name == "x" else (name, "y_train.npy", "x_test.npy", "y_test.npy"):
+            header = io.BytesIO()
+            shape = {"descr": "|u1", "fortran_order": False, "shape": (280, 1000, 1000)}
+            np.lib.format.write_array_header_1_0(header, shape)
+            packed.writestr(other, header.getvalue() + bytes(280 * 10**6 if other[0] == "x" else 4))
+    printed, peak = peak_megabytes(OPEN, f"npz:{path}")
+    assert "MB, which is refused" in printed
+    assert peak < 500
+
+
+def test_names_without_a_width_take_no_memory(imitate):
+    """A hundred million texts of no characters have no content that explains them."""
+    path = imitate.npz()
+    header = io.BytesIO()
+    shape = {"descr": "|S0", "fortran_order": False, "shape": (10**8,)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    with zipfile.ZipFile(path, "a") as packed:
+        packed.writestr("class_names.npy", header.getvalue())
+    assert "an array has more values than bytes" in refusal(path)
 
 
 def test_an_array_that_announces_more_than_it_has_is_refused(imitate):
@@ -459,6 +479,6 @@ def test_a_zip_whose_headers_disagree_is_refused_in_a_short_sentence(tmp_path):
     content = bytearray(path.read_bytes())
     content[26:28] = b"\xff\xff"  # the length of the name in the local header
     path.write_bytes(content)
-    with pytest.raises(UserError, match="damaged or incomplete") as caught:
+    with pytest.raises(UserError, match="damaged, incomplete or refused") as caught:
         extract(path, tmp_path / "into")
     assert len(str(caught.value)) < 1000

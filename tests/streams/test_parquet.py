@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from PIL import Image
 from gplasc.errors import UserError
 from gplasc.streams import decode, fingerprint, open_stream
 from gplasc.streams.sources import parquet as source
+
+from .conftest import needs_proc, peak_megabytes
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'gplasc[parquet]'")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -109,3 +112,49 @@ def test_a_file_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monk
     monkeypatch.setattr(source, "_MOST_RATIO", 0)
     with pytest.raises(UserError, match="unpacks to more than"):
         open_stream(f"parquet:{path}")
+
+
+BOMB = """
+import sys
+from gplasc.errors import UserError
+from gplasc.streams import open_stream
+try:
+    open_stream(f"parquet:{sys.argv[1]}", image_size=8)
+except UserError as error:
+    print(error)
+"""
+
+
+def black(size: int, mode: str) -> bytes:
+    """A picture of `size` x `size` black pixels, whose file is a thousand times smaller."""
+    file = io.BytesIO()
+    Image.new(mode, (size, size)).save(file, "PNG")
+    return file.getvalue()
+
+
+BOMBS = {  # images and labels: a dictionary stores each value once
+    "giant value": lambda: ([bytes(100 * 2**20)] * 40, [0, 1] * 20),
+    "giant label": lambda: ([image_bytes(0)] * 40, ["a" * 60 * 2**20, "b" * 60 * 2**20] * 20),
+    "many pixels": lambda: ([black(7900, "1")] * 100, [0, 1] * 50),
+    "many rows": lambda: ([image_bytes(0)] * 1_000_000, [0, 1] * 500_000),
+}
+
+
+@needs_proc
+@pytest.mark.parametrize("name", BOMBS)
+def test_small_files_take_neither_time_nor_memory(tmp_path, name):
+    images, labels = BOMBS[name]()
+    indices = {value: number for number, value in enumerate(dict.fromkeys(images))}
+    column = pa.DictionaryArray.from_arrays([indices[value] for value in images], list(indices))
+    texts = {value: number for number, value in enumerate(dict.fromkeys(labels))}
+    label = pa.DictionaryArray.from_arrays([texts[value] for value in labels], list(texts))
+    path = tmp_path / "bomb.parquet"
+    table = pa.table({"image": column, "label": label})
+    pq.write_table(table, path, compression="zstd", use_dictionary=True, store_schema=False)
+    del images, labels, column, label, table
+    assert path.stat().st_size < 100_000
+    start = time.monotonic()
+    printed, peak = peak_megabytes(BOMB, path)
+    assert "bomb.parquet" in printed
+    assert peak < 1500
+    assert time.monotonic() - start < 60

@@ -17,7 +17,7 @@ from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
     from gplasc.streams._fingerprint import fingerprint
-    from gplasc.streams._objects import from_dataset
+    from gplasc.streams.arrays import from_dataset
     from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
     from gplasc.streams.opening import open_stream
     from gplasc.streams.stream import Samples, Stream, Task
@@ -38,17 +38,12 @@ __all__ = [
     "open_stream",
 ]
 
-_LATER = {
-    "_fingerprint": ("fingerprint",),
-    "dataset": ("Budget", "Dataset", "Split", "build_stream"),
-    "_objects": ("from_dataset",),
-    "opening": ("open_stream",),
-    "stream": ("Samples", "Stream", "Task"),
-}
+_LATER = ("stream", "dataset", "opening", "arrays", "_fingerprint")
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    for module in _LATER if name in __all__ else ():
+        value = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
+        if value is not None:
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

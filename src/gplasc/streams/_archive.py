@@ -20,8 +20,9 @@ from typing import Any, cast
 
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
+from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
-from gplasc.streams.files import damaged, open_regular
+from gplasc.streams.files import damaged
 
 # The largest of the official archives (ImageNet-R) unpacks to 2.2 GB, Tiny-ImageNet has 120,609 members.
 TOTAL_BYTES = 8 * 2**30
@@ -29,20 +30,15 @@ MEMBER_BYTES = 2**30
 MEMBERS = 250_000
 _HEADER_BYTES = 2**20
 
-_DECOMPRESS: dict[bytes, Callable[..., Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"\xfd7zXZ\x00": lzma.open,
-    b"BZh": bz2.open,
-}
+_DECOMPRESS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
 
 
 def extract(archive: Path, into: Path) -> Path:
     """Unpack a tar (plain, gz, xz, bz2) or a zip into a folder of its own below `into`, once, and return it.
 
-    The folder's name depends on the archive's place, size and age, so a changed archive is unpacked anew. Links,
-    devices and names that lead out are refused; checksums inside the archive are verified to the end. Two processes
-    may call this at once.
+    The folder's name depends on the archive's place, size and age. Links, devices and names that lead out are refused;
+    checksums inside the archive are verified to the end. Two processes may call this at once.
     """
     try:
         state = archive.stat()
@@ -54,10 +50,8 @@ def extract(archive: Path, into: Path) -> Path:
             if not target.is_dir():
                 with temporary_folder(target) as temporary:
                     _unpack(archive, temporary)
-    except (tarfile.FilterError, _RefusedError) as error:
-        raise UserError(f"{archive} was refused: {str(error)[:200]}") from error
     except _DAMAGED as error:
-        raise damaged(archive, f"is damaged or incomplete ({str(error)[:200]})") from error
+        raise damaged(archive, f"is damaged, incomplete or refused ({str(error)[:200]})") from error
     except NotImplementedError as error:
         raise UserError(f"{archive} uses a compression that cannot be read ({error})") from error
     except OSError as error:
@@ -71,10 +65,6 @@ def extract(archive: Path, into: Path) -> Path:
 _Member = tuple[str, int, Callable[[], object]]  # its name and size, and what writes it
 
 
-class _RefusedError(Exception):
-    """A member must not be written."""
-
-
 def _unpack(archive: Path, target: Path) -> None:
     """Extract every member after its size was counted."""
     with open_regular(archive) as file:
@@ -86,7 +76,7 @@ def _unpack(archive: Path, target: Path) -> None:
     for name, size, write in (_zip_members if head.startswith(b"PK") else _tar_members)(archive, target):
         first, *others = name.replace("\\", "/").split("/")
         if not first or ":" in first or ".." in (first, *others):
-            raise _RefusedError(f"its member {name!r} would be written outside the target folder")
+            raise tarfile.ReadError(f"its member {name!r} would be written outside the target folder")
         members, room = members + 1, room - size
         if size > MEMBER_BYTES or members > MEMBERS or room < 0:
             raise UserError(
@@ -108,7 +98,7 @@ def _zip_members(archive: Path, target: Path) -> Iterator[_Member]:
                     f"{archive} is locked with a password; unpack it yourself and name the folder"
                 )
             if stat.S_ISLNK(member.external_attr >> 16):
-                raise _RefusedError(f"its member {member.filename!r} is a link")
+                raise tarfile.ReadError(f"its member {member.filename!r} is a link")
             yield member.filename, member.file_size, partial(packed.extract, member, target)
 
 
@@ -123,7 +113,7 @@ def _tar_members(archive: Path, target: Path) -> Iterator[_Member]:
         tar = stack.enter_context(tarfile.open(fileobj=cast(Any, metered), mode="r|"))
         for member in tar:
             if not (member.isreg() or member.isdir()):
-                raise _RefusedError(f"its member {member.name!r} is a link or not a plain file")
+                raise tarfile.ReadError(f"its member {member.name!r} is a link or not a plain file")
             metered.allowed = member.size + _HEADER_BYTES
             extract = partial(tar.extract, member, target, set_attrs=False, filter="data")
             yield member.name, member.size, extract

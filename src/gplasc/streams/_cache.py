@@ -34,9 +34,8 @@ Decoded = tuple[MappedImages, Tensor, tuple[str, ...]]
 def decode(name: str, images: ImageFiles, size: int, *, skip_corrupt: bool = False) -> Decoded:
     """Decode the image files of a stream to RGB of `size` x `size` pixels, in their order.
 
-    The shape of an image is not kept: it is resized to a square, as the papers' code does. The result is kept in the
-    user's cache folder under a key made of the list of files, their sizes and times, and the size in pixels. Two
-    processes may ask at once: one decodes, the other waits.
+    They are resized to a square, as the papers' code does, and kept in the user's cache folder under a key made of the
+    files' names, sizes and times, and the size in pixels. Two processes may ask at once: one decodes, the other waits.
     """
     if not images.images:
         raise UserError(f"{images.root} holds no images for {name}; name the folder that does")
@@ -48,11 +47,10 @@ def decode(name: str, images: ImageFiles, size: int, *, skip_corrupt: bool = Fal
         decoded = _open(target, images, size)
         if decoded is None:
             with locked(folder / f"{prefix}.lock"):
-                decoded = _open(target, images, size)
-                if decoded is None:
+                if _open(target, images, size) is None:
                     _make(target, images, size, skip_corrupt)
                     _forget(folder, prefix, target)
-                    decoded = _open(target, images, size)
+                decoded = _open(target, images, size)
         if decoded is None:
             raise OSError("they cannot be read back")
     except OSError as error:
@@ -105,11 +103,7 @@ def _open(target: Path, images: ImageFiles, size: int) -> Decoded | None:
 
 
 def _make(target: Path, images: ImageFiles, size: int, skip_corrupt: bool) -> None:
-    """Decode everything into a temporary folder, then give it its name: others see all of it or nothing.
-
-    Pillow releases Python's lock while it decodes and resizes, so threads are enough; only one batch is decoded
-    ahead of the writer.
-    """
+    """Decode everything into a temporary folder, in threads (Pillow releases Python's lock), then give it its name."""
     from rich.console import Console
     from rich.progress import track
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import torch
 
 from gplasc._io.files import write_atomic
+from gplasc._io.reading import open_regular, readable
 from gplasc.errors import UserError
 from gplasc.streams._cache import file_state
 from gplasc.streams.catalog import new_request
-from gplasc.streams.files import ImageFiles, open_regular, readable
+from gplasc.streams.files import ImageFiles
 from gplasc.streams.locate import cache_folder
 from gplasc.streams.stream import Stream
 

@@ -14,36 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from gplasc.errors import UserError
-from gplasc.streams.files import damaged, read_bytes
+from gplasc.streams.files import damaged, read_published
 
 _LARGEST = 256 * 2**20  # the largest official file, CIFAR-100's training batch, has 155 MB
 
 
-class _RefusedError(Exception):
-    """The pickle asks for something that is not plain data."""
-
-
 def read_pickle(path: Path) -> dict[str, Any]:
     """Return the dictionary that a pickle file holds, with text as keys and numpy arrays."""
+    content = read_published(path, _LARGEST)
     try:
-        value = _Unpickler(read_bytes(path, _LARGEST)).load()
-    except UserError:
-        raise
-    except _RefusedError as error:
-        raise damaged(path, f"was refused: {error}, and nothing of it was run") from error
+        value = dict(_Unpickler(content).load().items())
     except Exception as error:  # a damaged pickle may raise almost anything
         reason = str(error).split("\n")[0][:100] or type(error).__name__
-        raise damaged(path, f"is damaged or not a data file ({reason})") from error
-    if not isinstance(value, dict):
-        raise damaged(path, f"holds a {type(value).__name__}, not a batch of images")
-    return {
-        key.decode("latin-1") if isinstance(key, bytes) else key: item.values
-        if isinstance(item, _Array)
-        else item
-        for key, item in value.items()
-        if isinstance(key, str | bytes)
-    }
+        raise damaged(path, f"holds no plain dictionary ({reason}), and nothing of it was run") from error
+    plain = {key: item.values if isinstance(item, _Array) else item for key, item in value.items()}
+    return {key.decode("latin-1") if isinstance(key, bytes) else key: item for key, item in plain.items()}
 
 
 class _Type:
@@ -52,7 +37,7 @@ class _Type:
     def __init__(self, code: Any, *_: Any) -> None:
         code = code.decode("latin-1") if isinstance(code, bytes) else str(code)
         if code[:1] not in "iufb" or not code[1:].isdecimal():
-            raise _RefusedError(f"it holds an array of type {code[:20]!r}")
+            raise pickle.UnpicklingError(f"it holds an array of type {code[:20]!r}")
         self.dtype = np.dtype(code)
 
     def set_state(self, state: list[Any]) -> None:
@@ -106,19 +91,19 @@ class _Unpickler(pickle._Unpickler):
         if key == ("_codecs", "encode"):
             return self._encode
         if key not in _ALLOWED:
-            raise _RefusedError(f"it asks for {module[:60]}.{name[:60]}")
+            raise pickle.UnpicklingError(f"it asks for {module[:60]}.{name[:60]}")
         return _ALLOWED[key]
 
     def _encode(self, text: str, encoding: object = "latin1") -> bytes:
         self._room -= len(text)
         if self._room < 0 or encoding not in ("latin1", "latin-1", b"latin1"):
-            raise _RefusedError("it asks for an unusual encoding")
+            raise pickle.UnpicklingError("it asks for an unusual encoding")
         return text.encode("latin-1")
 
     def _set_state(self: Any) -> None:
         state = self.stack.pop()
         if not isinstance(self.stack[-1], _Type | _Array):
-            raise _RefusedError("it changes something that is not an array")
+            raise pickle.UnpicklingError("it changes something that is not an array")
         self.stack[-1].set_state(state)
 
     dispatch = pickle._Unpickler.dispatch | {

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from gplasc.errors import UserError
 
-# Pages read through a mapping count as memory of the process until they are given back; they stay in the
-# system's file cache, so reading them again is cheap. This bounds all mappings together.
+# Pages read through a mapping count as memory of the process until they are given back (the system's file cache
+# keeps them, so reading them again is cheap). This bounds all mappings together.
 RESIDENT_BYTES = 256 * 2**20
-# Rows that do not lie in one piece are copied: into memory up to here, into a nameless file above.
-GATHERED_BYTES = 64 * 2**20
+GATHERED_BYTES = 64 * 2**20  # of rows that are copied into memory; more are copied into a file without a name
 _PIECE = 256  # rows that are copied at once
 
 

@@ -43,11 +43,7 @@ def find_stream(name: str | Path) -> tuple[StreamInfo, str]:
 
 
 def stream_name(name: object) -> str:
-    """Return the name of a stream that was given by name or as a path.
-
-    >>> stream_name(Path("my-images"))
-    'folder:my-images'
-    """
+    """Return the name of a stream that was given by name or as a path: `folder:my-images`."""
     if isinstance(name, Path):
         return f"npz:{name}" if name.suffix.lower() == ".npz" else f"folder:{name}"
     if isinstance(name, str):
@@ -77,13 +73,9 @@ def new_request(
 
 @cache
 def _streams() -> dict[str, StreamInfo]:
-    modules = sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
     infos: list[StreamInfo] = []
-    for name in modules:
+    for name in sorted(module.name for module in pkgutil.iter_modules(sources.__path__)):
         infos += importlib.import_module(f"{sources.__name__}.{name}").STREAMS
     # Built-in streams first, then what is read from published files, then the user's own.
     infos.sort(key=lambda info: (":" in info.name, info.needs_download))
-    streams = {info.kind: info for info in infos}
-    if len(streams) < len(infos):
-        raise ValueError(f"a stream is declared twice: {', '.join(info.kind for info in infos)}")
-    return streams
+    return {info.kind: info for info in infos}

@@ -7,14 +7,12 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from gplasc._io.reading import open_regular
 from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams.catalog import list_streams, new_request
-from gplasc.streams.files import open_regular
 from gplasc.streams.info import StreamInfo
 from gplasc.streams.locate import find, locate, search_places
-
-_OK, _DIFFERS, _NOTE = "ok", "DIFFERS", "note"
 
 
 def list_data(data_dir: Path | None = None) -> None:
@@ -60,7 +58,7 @@ def check_data(name: str, data_dir: Path | None = None, *, skip_corrupt: bool = 
         counts["test images"] += len(task.test)
         missing = sorted(set(task.classes) - set(task.test.y.tolist()))
         if missing:
-            lines.append((_DIFFERS, f"class {stream.class_names[missing[0]]!r} has no test image"))
+            lines.append(("DIFFERS", f"class {stream.class_names[missing[0]]!r} has no test image"))
     # A split made for each class rounds in each class: the total may differ by one for each of them.
     slack = stream.num_classes if info.counts_rounded else 0
     for what, expected, allowed in (
@@ -70,11 +68,11 @@ def check_data(name: str, data_dir: Path | None = None, *, skip_corrupt: bool = 
     ):
         equal = request.argument or not expected or abs(counts[what] - expected) <= allowed
         text = f"{counts[what]:,} {what}"
-        lines.append((_OK, text) if equal else (_DIFFERS, f"{text}, {expected:,} were published"))
-    lines += [(_NOTE, note) for note in stream.notes]
+        lines.append(("ok", text) if equal else ("DIFFERS", f"{text}, {expected:,} were published"))
+    lines += [("note", note) for note in stream.notes]
     for state, line in lines:
         print(f"{state:<8}{line}")
-    return all(state != _DIFFERS for state, _ in lines)
+    return all(state != "DIFFERS" for state, _ in lines)
 
 
 def _compare_checksums(info: StreamInfo, path: Path) -> list[tuple[str, str]]:
@@ -87,11 +85,10 @@ def _compare_checksums(info: StreamInfo, path: Path) -> list[tuple[str, str]]:
         with open_regular(file) as content:
             digest = hashlib.file_digest(content, partial(hashlib.new, algorithm, usedforsecurity=False))
         if digest.hexdigest() == expected:
-            lines.append((_OK, f"checksum of {file.name}"))
-        elif file.name.endswith("ubyte.gz"):
-            # Distributions compress these files anew; what they hold is counted below.
+            lines.append(("ok", f"checksum of {file.name}"))
+        elif file.name.endswith("ubyte.gz"):  # distributions compress these files anew
             text = f"{file.name} is not compressed as published; its content is checked by counting"
-            lines.append((_NOTE, text))
+            lines.append(("note", text))
         else:
-            lines.append((_DIFFERS, f"checksum of {file.name}"))
+            lines.append(("DIFFERS", f"checksum of {file.name}"))
     return lines

@@ -172,7 +172,7 @@ def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> l
     chosen = [int(number) for number in order]
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(count)):
         raise UserError(
-            f"class_order is {chosen}; it must list class numbers from 0 to {count - 1}, each at most once"
+            f"class_order is {chosen}; it must list numbers from 0 to {count - 1}, each at most once"
         )
     return chosen
 

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gplasc._io.reading import open_regular
 from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams.arrays import as_images
-from gplasc.streams.files import open_regular
 
 if TYPE_CHECKING:
     from PIL import Image

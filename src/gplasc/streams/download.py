@@ -64,14 +64,12 @@ class _Resuming:
     def __init__(self, target: Path) -> None:
         self.part = target.with_name(f"{target.name}.part")
 
-    def __call__(self, url: str, output_file: str, _: Any, check_only: bool = False) -> bool | None:
+    def __call__(self, url: str, output_file: str, _: Any) -> None:
         """Download `url` to `output_file`; redirects to plain http are not followed to their content."""
         import requests
         from rich.console import Console
         from rich.progress import track
 
-        if check_only:
-            return bool(requests.head(url, timeout=_TIMEOUT, allow_redirects=True).ok)
         have = self.part.stat().st_size if self.part.exists() else 0
         # Compression on the way would make byte ranges meaningless.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -96,4 +94,3 @@ class _Resuming:
         if size < expected:
             raise requests.exceptions.ConnectionError(f"it broke off after {size} of {expected} bytes")
         shutil.move(self.part, output_file)
-        return None

@@ -1,39 +1,21 @@
-"""Files that come from outside: regular files only, errors in one sentence; lists of image files with labels."""
+"""Files of published data sets, and lists of image files with labels."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from gplasc._io.reading import read_bytes, read_text, readable
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
     from gplasc.streams.dataset import Dataset
 
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-_TEXT_BYTES = 64 * 2**20
-
-
-def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading bytes; a pipe, a device or a folder is refused without waiting for it."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing; unpack the official archive completely") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UserError(f"{path} is not a regular file; replace it by one")
-    return os.fdopen(descriptor, "rb")
 
 
 def damaged(path: Path, what: str) -> UserError:
@@ -41,37 +23,20 @@ def damaged(path: Path, what: str) -> UserError:
     return UserError(f"{path} {what}; it is not as published, delete it and get it again")
 
 
-@contextmanager
-def readable(name: object) -> Iterator[None]:
-    """Turn errors of the operating system (permissions, a disk that fails) into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(
-            f"{error.filename or name} cannot be read: {error.strerror or error}; check its permissions"
-        ) from error
-
-
-def read_bytes(path: Path, limit: int) -> bytes:
+def read_published(path: Path, limit: int) -> bytes:
     """Return the content of a file that is neither empty nor larger than `limit` bytes."""
-    with open_regular(path) as file, readable(path):
-        content = file.read(limit + 1)
+    content = read_bytes(path, limit)
     if not content:
         raise damaged(path, "is empty")
-    if len(content) > limit:
-        raise damaged(path, f"has more than {limit:,} bytes, which is too large for this data set")
     return content
 
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a UTF-8 text file that are not blank, without surrounding blanks."""
-    try:
-        text = read_bytes(path, _TEXT_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise damaged(path, "is not a text file") from error
-    if not text.strip():
+    lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    if not lines:
         raise damaged(path, "is empty")
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return lines
 
 
 def inside(name: str, path: Path) -> str:
@@ -156,9 +121,6 @@ def held_out_names(names: Sequence[str], seed: int) -> set[str]:
 
     Names are ranked by a hash of seed and name: no random numbers whose algorithm may change, and another file
     hardly moves the others.
-
-    >>> held_out_names(["a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"], seed=0)
-    {'c.jpg'}
     """
     count = min(len(names) - 1, max(1, round(0.2 * len(names))))
 

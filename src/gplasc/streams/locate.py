@@ -7,9 +7,9 @@ from pathlib import Path
 
 import platformdirs
 
+from gplasc._io.reading import readable
 from gplasc.errors import UserError
 from gplasc.streams._archive import extract
-from gplasc.streams.files import readable
 from gplasc.streams.info import Layout, Request
 
 

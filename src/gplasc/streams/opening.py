@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 
+from gplasc._io.reading import readable
 from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams._cache import decode
 from gplasc.streams.catalog import new_request, stream_name
 from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
-from gplasc.streams.files import ArrayFiles, ImageFiles, readable
+from gplasc.streams.files import ArrayFiles, ImageFiles
 from gplasc.streams.info import Request
 from gplasc.streams.stream import Stream
 
@@ -88,16 +89,15 @@ def _read(request: Request) -> Dataset:
     with readable(request.info.name):
         files = request.info.read(request)
         dataset = files.load() if isinstance(files, ArrayFiles) else _decode(files, request)
-    notes, train, test = list(dataset.notes), len(dataset.train.labels), len(dataset.test.labels)
+    notes, train, test = dataset.notes, len(dataset.train.labels), len(dataset.test.labels)
     published = (request.info.train_images or 0) + (request.info.test_images or 0)
-    if (
-        request.info.needs_download and train + test < published
-    ):  # a part may be meant, or a file may be cut short
-        notes.append(
-            f"the files hold {train:,} training and {test:,} test images, {published:,} were published"
+    # A part may be meant, or a file may be cut short.
+    if request.info.needs_download and train + test < published:
+        notes += (
+            f"the files hold {train:,} training and {test:,} test images, {published:,} were published",
         )
     names = tuple(printable(name, lines=False) for name in dataset.class_names)
-    return replace(dataset, class_names=names, notes=tuple(notes))
+    return replace(dataset, class_names=names, notes=notes)
 
 
 def _decode(files: ImageFiles, request: Request) -> Dataset:
@@ -109,8 +109,8 @@ def _decode(files: ImageFiles, request: Request) -> Dataset:
     train, test = (
         Split(images, labels[chosen], rows=chosen.nonzero().squeeze(1)) for chosen in (~is_test, is_test)
     )
-    notes = list(files.notes)
+    notes = files.notes
     if skipped:
         shown = ", ".join(printable(name, lines=False) for name in skipped[:5]) + ", ..." * (len(skipped) > 5)
-        notes.append(f"skipped {len(skipped)} images that cannot be decoded: {shown}")
-    return Dataset(train, test, files.class_names, info.mean, info.std, tuple(notes))
+        notes += (f"skipped {len(skipped)} images that cannot be decoded: {shown}",)
+    return Dataset(train, test, files.class_names, info.mean, info.std, notes)

@@ -16,12 +16,9 @@ from gplasc._io.transfer import transfer
 class Tents(NamedTuple):
     """Resizing of N lines: output pixel i weighs input pixel j by max(0, 1 - |center_i - pixel_j|)."""
 
-    center: Tensor
-    """(N, size)."""
-    pixel: Tensor
-    """(N, source)."""
-    normalized: bool
-    """Whether the weights of an output pixel sum to 1 as they are."""
+    center: Tensor  # (N, size)
+    pixel: Tensor  # (N, source)
+    normalized: bool  # whether the weights of an output pixel sum to 1 as they are
 
 
 def tents(start: Tensor, length: Tensor, source: int, size: int, flip: Tensor | None = None) -> Tents:

@@ -55,14 +55,10 @@ class Augmentation(ABC):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be {words}")
 
     def _check(self, x: Tensor) -> None:
-        if x.ndim != 4 or x.dtype != torch.uint8:
+        if x.ndim != 4 or x.dtype != torch.uint8 or x.shape[1] != len(self.mean):
             raise ValueError(
                 f"augmentation was given a {x.dtype} tensor of shape {tuple(x.shape)}; it takes uint8 images "
-                "(N, C, H, W) with values 0 to 255"
-            )
-        if x.shape[1] != len(self.mean):
-            raise ValueError(
-                f"the images have {x.shape[1]} channels and mean and std have {len(self.mean)}; give one per channel"
+                f"(N, C, H, W) with values 0 to 255, and one number of mean and std for each channel"
             )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gplasc.streams.files import ArrayFiles, damaged, read_bytes, read_lines
+from gplasc.streams.files import ArrayFiles, damaged, read_lines, read_published
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -90,7 +90,7 @@ def _read_file(path: Path, place: int | str) -> tuple[NDArray[np.uint8], NDArray
     from gplasc.streams._pickles import read_pickle
 
     if isinstance(place, int):
-        content = read_bytes(path, _LARGEST)
+        content = read_published(path, _LARGEST)
         if len(content) % (place + _PIXELS):
             raise damaged(path, f"has {len(content)} bytes, not a multiple of {place + _PIXELS}")
         records = np.frombuffer(content, np.uint8).reshape(-1, place + _PIXELS)

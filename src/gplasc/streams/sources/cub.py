@@ -12,23 +12,19 @@ from gplasc.streams.locate import locate
 def _read(request: Request) -> ImageFiles:
     """Join the official lists by image id."""
     root = locate(request)
-    names = _table(root / "classes.txt")
-    listed = root / "images.txt"
-    files = _table(listed)
-    labels = _table(root / "image_class_labels.txt")
-    is_train = _table(root / "train_test_split.txt")
+    names, files = _table(root / "classes.txt"), _table(root / "images.txt")
+    labels, is_train = _table(root / "image_class_labels.txt"), _table(root / "train_test_split.txt")
     numbers = {identity: number for number, identity in enumerate(names)}
-    for other, table, allowed in (
-        ("image_class_labels.txt", labels, numbers),
-        ("train_test_split.txt", is_train, ("0", "1")),
+    for table, allowed, name in (
+        (labels, numbers, "image_class_labels"),
+        (is_train, ("0", "1"), "train_test_split"),
     ):
-        if set(table) != set(files):
-            raise damaged(root / other, "does not list the same images as images.txt")
-        wrong = next((identity for identity, value in table.items() if value not in allowed), None)
-        if wrong is not None:
-            raise damaged(root / other, f"says {table[wrong]!r} of image {wrong}, which is not allowed")
+        wrong = next((value for value in table.values() if value not in allowed), None)
+        if table.keys() != files.keys() or wrong is not None:
+            what = "does not list the same images as images.txt" if wrong is None else f"holds {wrong!r}"
+            raise damaged(root / f"{name}.txt", what)
     images = [
-        (inside(file, listed), numbers[labels[identity]], is_train[identity] == "0")
+        (inside(file, root / "images.txt"), numbers[labels[identity]], is_train[identity] == "0")
         for identity, file in files.items()
     ]
     # Stable: inside a class the order of the official list stays.

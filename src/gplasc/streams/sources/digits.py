@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 _MEAN, _STD = (0.3051,), (0.3758,)
 _TEST_IMAGES_PER_CLASS = 50
-# The split belongs to the data set, not to a run: it never changes with the run's seed.
-_SPLIT_SEED = 0
+_SPLIT_SEED = 0  # the split belongs to the data set, not to a run
 
 
 def _load() -> Dataset:
@@ -32,28 +31,16 @@ def _load() -> Dataset:
     x = (table[:, :-1] * (255 / 16)).round().to(torch.uint8).reshape(-1, 1, 8, 8)
     y = table[:, -1].to(torch.int64)
     is_test = sample_rows(y, lambda _: _TEST_IMAGES_PER_CLASS, _SPLIT_SEED, "digits")
-    return Dataset(
-        train=Split(x[~is_test], y[~is_test]),
-        test=Split(x[is_test], y[is_test]),
-        class_names=tuple(map(str, range(10))),
-        mean=_MEAN,
-        std=_STD,
-    )
+    train, test = (Split(x[rows], y[rows]) for rows in (~is_test, is_test))
+    return Dataset(train, test, tuple(map(str, range(10))), _MEAN, _STD)
 
 
 def _read_table() -> NDArray[np.float64]:
     """Return (N, 65): 64 pixels and the digit. To import scikit-learn for a file of its own would take seconds."""
     import numpy as np
 
-    spec = importlib.util.find_spec("sklearn")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        path = Path(folder) / "datasets" / "data" / "digits.csv.gz"
-        if path.is_file():
-            return np.loadtxt(path, delimiter=",")
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    return np.column_stack([images, labels])
+    folder = Path(str(importlib.util.find_spec("sklearn").origin)).parent  # type: ignore[union-attr]
+    return np.loadtxt(folder / "datasets" / "data" / "digits.csv.gz", delimiter=",")
 
 
 STREAMS = (

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gplasc._io.reading import open_regular, read_text
 from gplasc.errors import UserError
 from gplasc.streams.files import ArrayFiles
 from gplasc.streams.info import Request, StreamInfo
@@ -29,32 +30,28 @@ def read_part(path: Path) -> tuple[Tensor, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        if not path.is_file():
-            raise ValueError("it is no file")
+        open_regular(path).close()
         tensors = load_file(path)
         x, y = tensors["x"], tensors["y"]
         if x.ndim != 4 or not x.is_floating_point() or y.shape != x.shape[:1] or y.is_floating_point():
             raise ValueError(f"x is {x.dtype} {tuple(x.shape)}, y is {y.dtype} {tuple(y.shape)}")
         return x, y
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, UserError, SafetensorError, KeyError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}); run `gplasc features` again") from None
 
 
 def read_index(folder: Path) -> dict[str, Any]:
     """Read what `gplasc features` wrote about a folder of features."""
     try:
-        if not (folder / INDEX).is_file():
-            raise ValueError(f"{INDEX} is missing")
-        index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        index: dict[str, Any] = json.loads(read_text(folder / INDEX))
         if index["format"] != 1:
             raise ValueError(f"format {index['format']} is not known")
         counts, names = index["classes_per_task"], index["class_names"]
-        if not all(type(count) is int and count > 0 for count in counts) or not isinstance(counts, list):
-            raise ValueError("classes_per_task is no list of numbers")
-        if not all(type(name) is str for name in names) or len(names) != sum(counts) or not counts:
-            raise ValueError("class_names does not name every class")
+        whole = all(type(count) is int and count > 0 for count in counts) and isinstance(counts, list)
+        if not whole or not all(type(name) is str for name in names) or not 0 < len(names) == sum(counts):
+            raise ValueError("classes_per_task and class_names do not agree")
         return index
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{folder} holds no features ({error}); write them with `gplasc features --out {folder}`"
         ) from None

@@ -11,8 +11,7 @@ from gplasc.streams.files import ImageFiles, list_folders, read_lines, split_by_
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import cache_folder, locate
 
-# The split belongs to the data set, not to a run: it never changes with the run's seed.
-_SPLIT_SEED = 0
+_SPLIT_SEED = 0  # the split belongs to the data set, not to a run
 _WNID = re.compile(r"n\d{8}")
 
 
@@ -37,62 +36,40 @@ def _read(request: Request) -> ImageFiles:
 
 
 def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
-    names: dict[str, str] = {}
-    if (root / "README.txt").is_file():
-        for line in read_lines(root / "README.txt"):
-            wnid, _, name = line.partition(" ")
-            if _WNID.fullmatch(wnid) and name.strip():
-                names[wnid] = name.strip()
-    chosen = [names.get(wnid, wnid) for wnid in wnids]
+    lines = read_lines(root / "README.txt") if (root / "README.txt").is_file() else []
+    names = {wnid: name.strip() for wnid, _, name in (line.partition(" ") for line in lines)}
+    chosen = [names.get(wnid) or wnid for wnid in wnids]
     return tuple(chosen) if len(set(chosen)) == len(chosen) else tuple(wnids)
 
 
-def _info(
-    name: str, description: str, images: tuple[int, int], marker: str, md5: str, seed: int
-) -> StreamInfo:
-    archive = f"{name}.tar"
-    return StreamInfo(
+_ADDRESS = "https://people.eecs.berkeley.edu/~hendrycks/"
+_VARIANTS = (
+    ("imagenet-r", "art and renditions", 24_000, 6_000, "n01443537", "a61312130a589d0ca1a8fca1f2bd3337", 2),
+    ("imagenet-a", "hard photographs", 6_000, 1_500, "n01498041", "c3e55429088dc681f30d81f4726b6595", 3),
+)
+STREAMS = tuple(
+    StreamInfo(
         name=name,
-        description=f"{description}; fixed 80/20 split of each class",
+        description=f"ImageNet-{name[-1].upper()}, {what}; fixed 80/20 split of each class",
         tasks=5,
         classes_per_task=40,
         image_size=224,
         channels=3,
         read=_read,
-        train_images=images[0],
-        test_images=images[1],
+        train_images=train_images,
+        test_images=test_images,
         mean=(0.485, 0.456, 0.406),
         std=(0.229, 0.224, 0.225),
         size_is_setting=True,
         counts_rounded=True,
-        layout=Layout(folders=(name,), markers=(marker,), archives=(archive,)),
+        layout=Layout(folders=(name,), markers=(marker,), archives=(f"{name}.tar",)),
         # No SHA-256 of these archives could be confirmed; MD5 guards against damage, not against malice.
-        downloads=(
-            Download(archive, (f"https://people.eecs.berkeley.edu/~hendrycks/{archive}",), f"md5:{md5}"),
-        ),
+        downloads=(Download(f"{name}.tar", (f"{_ADDRESS}{name}.tar",), f"md5:{md5}"),),
         stand_in=StandIn(
             f"synthetic:tasks=5,classes=40,size=16,channels=3,train=4,test=2,seed={seed}",
             settings={"train.batch": 64},
             reduced="images of 16 instead of 224 px",
         ),
     )
-
-
-STREAMS = (
-    _info(
-        "imagenet-r",
-        "ImageNet-R, art and renditions",
-        (24_000, 6_000),
-        "n01443537",
-        md5="a61312130a589d0ca1a8fca1f2bd3337",
-        seed=2,
-    ),
-    _info(
-        "imagenet-a",
-        "ImageNet-A, hard photographs",
-        (6_000, 1_500),
-        "n01498041",
-        md5="c3e55429088dc681f30d81f4726b6595",
-        seed=3,
-    ),
+    for name, what, train_images, test_images, marker, md5, seed in _VARIANTS
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles, damaged, read_bytes
+from gplasc.streams.files import ArrayFiles, damaged, read_published
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -73,32 +73,28 @@ def _read_split(images_path: Path, labels_path: Path) -> Split:
 
     from gplasc.streams.dataset import Split
 
-    images, labels = _read_idx(images_path), _read_idx(labels_path)
-    if images.ndim != 3 or images.shape[1:] != (28, 28) or not len(images):
-        raise UserError(f"{images_path} holds an array of shape {images.shape}, not images of 28 x 28 pixels")
-    if labels.shape != (len(images),):
-        raise damaged(labels_path, f"holds {labels.size} labels for {len(images)} images")
+    images, labels = _read_idx(images_path, 3), _read_idx(labels_path, 1)
+    if images.shape[1:] != (28, 28) or not len(images):
+        raise damaged(images_path, f"holds an array of shape {images.shape}, not images of 28 x 28 pixels")
+    if len(labels) != len(images):
+        raise damaged(labels_path, f"holds {len(labels)} labels for {len(images)} images")
     if labels.max() > 9:
         raise damaged(labels_path, f"holds the label {labels.max()}, but labels run from 0 to 9")
-    return Split(torch.from_numpy(images[:, None]), torch.from_numpy(labels.astype(np.int64)))
+    return Split(torch.from_numpy(images[:, None].copy()), torch.from_numpy(labels.astype(np.int64)))
 
 
-def _read_idx(path: Path) -> NDArray[np.uint8]:
+def _read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
     """Read an IDX file of bytes: two zeros, type 8, number of axes, their lengths (big-endian), content."""
     import numpy as np
 
-    content = read_bytes(path, _LARGEST)
+    content = read_published(path, _LARGEST)
     if content.startswith(b"\x1f\x8b"):
         content = _unzip(content, path)
-    axes = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
     start = 4 + 4 * axes
-    if not 1 <= axes <= 4 or len(content) < start:
-        raise damaged(path, "is not an IDX file of bytes")
-    shape = struct.unpack(f">{axes}I", content[4:start])
-    size = prod(shape)
-    if len(content) - start != size:
-        raise damaged(path, f"announces {size} bytes of content and has {len(content) - start}")
-    return np.frombuffer(bytearray(content[start:]), np.uint8).reshape(shape)
+    kind, *shape = struct.unpack(f">{axes + 1}I", content[:start].ljust(start, b"\xff"))
+    if kind != 0x800 + axes or len(content) != start + prod(shape):
+        raise damaged(path, f"is not an IDX file of bytes with {axes} axes, or it is cut short")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def _unzip(content: bytes, path: Path) -> bytes:

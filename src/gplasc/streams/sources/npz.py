@@ -6,8 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles, open_regular
+from gplasc.streams.files import ArrayFiles
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
@@ -44,11 +45,7 @@ def _read(request: Request) -> ArrayFiles:
 
 
 def _load(path: Path, seed: int) -> Dataset:
-    """Read x_train, y_train, x_test, y_test, or x and y, which are split by the seed, 80 to 20 in each class.
-
-    Images: uint8, or floats in 0..1; (N, H, W), (N, C, H, W) or (N, H, W, C) with 1 or 3 channels. Labels: any
-    integers, or text. An array `class_names` names the classes, in the order of the sorted labels.
-    """
+    """Read x_train, y_train, x_test, y_test, or x and y, which are split by the seed, 80 to 20 in each class."""
     import numpy as np
 
     from gplasc.streams.arrays import labeled_dataset
@@ -103,8 +100,8 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
             file.seek(0)
             loaded = np.load(file, allow_pickle=False)
             arrays = {name: loaded[member.filename] for name, member in members.items()}
-            if any(array.nbytes > members[name].file_size for name, array in arrays.items()):
-                raise ValueError("an array is larger than its content")
+            if any(array.size > members[name].file_size for name, array in arrays.items()):
+                raise ValueError("an array has more values than bytes")
             return arrays
         except UserError:
             raise

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles, held_out_names, open_regular
+from gplasc.streams.files import ArrayFiles, held_out_names
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
@@ -41,12 +42,7 @@ def _read(request: Request) -> ArrayFiles:
 
 
 def _load(request: Request, paths: list[Path]) -> Dataset:
-    """Read one column of image bytes and one of labels.
-
-    In a folder, files whose names begin with test (or val, valid, validation) are the test split and the others the
-    training split; without such files a fifth of each class is held out, by the seed. Names of the classes are taken
-    from the metadata that Hugging Face's ``datasets`` writes.
-    """
+    """Read one column of image bytes and one of labels; the names of files tell the split, or the seed decides."""
     import numpy as np
 
     from gplasc.streams.arrays import dataset_of_images
@@ -105,19 +101,14 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
                 for image, label in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
                     content = image["bytes"] if isinstance(image, dict) else image
                     if content is None or label is None or len(str(label)) > _LONGEST_LABEL:
-                        raise UserError(
-                            f"{path}: row {len(labels)} has no image bytes or no label, or a label above "
-                            f"{_LONGEST_LABEL} characters; leave it out"
-                        )
+                        what = f"row {len(labels)} has no image bytes, no label or one that is too long"
+                        raise UserError(f"{path}: {what}; leave it out")
                     name = f"{path}: image {len(labels)}"
                     images.append(decode_image(io.BytesIO(content), size, name, gray=True, spend=spend))
                     labels.append(label)
                     bytes_left -= images[-1].nbytes
                     if bytes_left < 0:
-                        raise UserError(
-                            f"{path} decodes to more than {_MOST_BYTES >> 30} GB; "
-                            "set data.image_size to make images smaller"
-                        )
+                        raise UserError(f"{path} decodes to more than {_MOST_BYTES >> 30} GB; set image_size")
             return _class_names(table.schema_arrow, columns[1])
         except (pyarrow.ArrowException, OSError, KeyError) as error:
             reason = str(error).split("\n")[0][:120]
@@ -147,11 +138,9 @@ def _columns(schema: Any, path: Path) -> tuple[str, str]:
             f"{path} has the columns {', '.join(schema.names)}; it needs one of {', '.join(_IMAGES)} with the bytes of "
             f"image files and one of {', '.join(_LABELS)}"
         )
-    kind = schema.field(image).type
-    if not (str(kind) in ("binary", "large_binary") or str(kind).startswith("struct<bytes: ")):
-        raise UserError(
-            f"{path}: the column {image} has the type {kind}; the bytes of image files are needed"
-        )
+    kind = str(schema.field(image).type)
+    if not kind.startswith(("binary", "large_binary", "struct<bytes: ")):
+        raise UserError(f"{path}: the column {image} has the type {kind}; bytes of image files are needed")
     return image, label
 
 

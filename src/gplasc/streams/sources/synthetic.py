@@ -34,27 +34,22 @@ class Synthetic:
 
 
 def parse(text: str) -> Synthetic:
-    """Read `tasks=5,classes=2,size=32`; what is not named keeps its default.
-
-    >>> parse("tasks=5,size=32")
-    Synthetic(tasks=5, classes=2, size=32, channels=3, train=40, test=20, seed=0)
-    """
+    """Read `tasks=5,classes=2,size=32`; what is not named keeps its default."""
     values: dict[str, int] = {}
     for item in filter(None, text.split(",")):
         key, _, value = (part.strip() for part in item.partition("="))
-        if key not in Synthetic.__dataclass_fields__:
-            hint = did_you_mean(key, Synthetic.__dataclass_fields__)
-            raise UserError(f"synthetic has no setting {key!r}; {hint}")
+        if key not in vars(Synthetic()):
+            raise UserError(f"synthetic has no setting {key!r}; {did_you_mean(key, vars(Synthetic()))}")
         lowest = {"size": 4, "seed": 0}.get(key, 1)
         if not value.isdecimal() or len(value) > 18 or int(value) < lowest:
             raise UserError(f"synthetic:{item}: {key} must be a whole number, at least {lowest}")
         values[key] = int(value)
     settings = Synthetic(**values)
-    if settings.channels not in (1, 3):
-        raise UserError(f"synthetic:{text}: channels must be 1 or 3")
     images = settings.tasks * settings.classes * (settings.train + settings.test)
-    if images * settings.channels * settings.size**2 > _MOST_BYTES:
-        raise UserError(f"synthetic:{text} needs more than {_MOST_BYTES >> 30} GB; choose smaller numbers")
+    if settings.channels not in (1, 3) or images * settings.channels * settings.size**2 > _MOST_BYTES:
+        raise UserError(
+            f"synthetic:{text}: channels must be 1 or 3, and all images at most {_MOST_BYTES >> 30} GB"
+        )
     return settings
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from gplasc.errors import UserError
 from gplasc.streams.files import ImageFiles, damaged, inside, list_images, read_lines
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
@@ -14,14 +13,13 @@ from gplasc.streams.locate import locate
 def _read(request: Request) -> ImageFiles:
     """Classes are numbered as in wnids.txt and named as in words.txt."""
     root = locate(request)
-    wnids = read_lines(root / "wnids.txt")
+    wnids = [inside(wnid, root / "wnids.txt") for wnid in read_lines(root / "wnids.txt")]
     numbers = {wnid: number for number, wnid in enumerate(wnids)}
     if len(numbers) != len(wnids):
         raise damaged(root / "wnids.txt", "names a class twice")
     for wnid in wnids:
-        inside(wnid, root / "wnids.txt")
         if not (root / "train" / wnid).is_dir():
-            raise UserError(f"{root / 'train' / wnid} is missing; unpack the official archive completely")
+            raise damaged(root / "train" / wnid, "is missing")
     images = [
         (f"train/{wnid}/{name}", number, False)
         for wnid, number in numbers.items()
@@ -44,18 +42,11 @@ def _validation(root: Path, numbers: dict[str, int]) -> list[tuple[str, int, boo
 
 def _names(root: Path, wnids: list[str]) -> tuple[str, ...]:
     """The first word of each class ("goldfish"), with the id where two classes share it."""
-    words: dict[str, str] = {}
-    known = set(wnids)
-    if (root / "words.txt").is_file():
-        for line in read_lines(root / "words.txt"):
-            wnid, _, text = line.partition("\t")
-            if wnid in known:
-                words[wnid] = text.split(",")[0].strip()
-    names = [words.get(wnid) or wnid for wnid in wnids]
-    shared = Counter(names)
-    return tuple(
-        f"{name} ({wnid})" if shared[name] > 1 else name for name, wnid in zip(names, wnids, strict=True)
-    )
+    lines = read_lines(root / "words.txt") if (root / "words.txt").is_file() else []
+    words = {wnid: text.split(",")[0].strip() for wnid, _, text in (line.partition("\t") for line in lines)}
+    names = {wnid: words.get(wnid) or wnid for wnid in wnids}
+    shared = Counter(names.values())
+    return tuple(f"{name} ({wnid})" if shared[name] > 1 else name for wnid, name in names.items())
 
 
 STREAMS = (

@@ -1,0 +1,69 @@
+"""The one door for files that come from outside: regular files only, bounded in size, errors in one sentence."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from gplasc.errors import UserError
+
+_TEXT_BYTES = 64 * 2**20
+
+
+def open_regular(path: Path | str) -> BufferedReader:
+    """Open a file for reading bytes; a pipe, a device or a folder is refused without waiting for it.
+
+    Raises:
+        UserError: If it is missing, not a regular file, or cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(f"{path} is not a regular file; replace it by one")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bytes(path: Path | str, limit: int = _TEXT_BYTES) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes.
+
+    Raises:
+        UserError: If it cannot be read or is larger; never an OSError.
+    """
+    with open_regular(path) as file, readable(path):
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UserError(f"{path} has more than {limit:,} bytes, which is too large for what it should hold")
+    return content
+
+
+def read_text(path: Path | str, limit: int = _TEXT_BYTES) -> str:
+    """Return the UTF-8 text of a regular file of at most `limit` bytes.
+
+    Raises:
+        UserError: If it cannot be read, is larger, or is no text.
+    """
+    try:
+        return read_bytes(path, limit).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not a text file in UTF-8") from error
+
+
+@contextmanager
+def readable(name: object) -> Iterator[None]:
+    """Turn errors of the operating system (permissions, a disk that fails) into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or name} cannot be read: {error.strerror or error}; check its permissions"
+        ) from error
