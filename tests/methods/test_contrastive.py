@@ -7,6 +7,7 @@ import torch
 
 from gplasc.memory.importance import importance_scores
 from gplasc.methods import cclis
+from gplasc.streams import Samples
 
 
 @pytest.fixture
@@ -228,3 +229,43 @@ def test_cclis_warms_up_its_prototypes_from_a_start_of_their_own(tiny, new_learn
 @pytest.mark.parametrize("method", ["co2l", "cila", "cclis"])
 def test_the_end_of_the_warm_up_is_declared(method, tiny, new_learner):
     assert any("train.warmup_target" in text for text in new_learner(tiny(method)).method.DEVIATIONS)
+
+
+@pytest.mark.parametrize("method", ["co2l", "cila"])
+def test_further_remembered_images_enter_the_batch_as_its_own_memory_rows_do(method, tiny, learner_in_task):
+    plain = learner_in_task(tiny(method), 1)
+    learner = learner_in_task(tiny(method, **{f"{method}.memory_batch": 4}), 1)
+    batch = learner.ctx.pool.take(torch.arange(3))
+    parts = learner.method.parts(batch, learner.ctx)
+    (part,) = parts.values()
+    drawn = part.y[3:7]
+    assert part.y.tolist() == [*batch.y.tolist(), *drawn.tolist()] * 2  # two views
+    assert set(drawn.tolist()) <= set(learner.ctx.memory.labels.tolist())
+    assert part.past.tolist() == [3, 4, 5, 6, 10, 11, 12, 13]
+    assert len(plain.method.parts(batch, plain.ctx)["batch"].y) == 6
+    assert "memory_batch" not in plain.config.options[method]
+    assert tiny(method, **{f"{method}.memory_batch": 0}).run_id == tiny(method).run_id
+
+
+@pytest.mark.parametrize("method", ["co2l", "cclis"])
+def test_class_means_of_the_memory_can_be_added_to_the_probe(method, tiny, new_learner):
+    """Against explicit loops; a finished task that is loaded again has the same predictor."""
+    resolved = tiny(method, **{"probe.nearest_mean": 2.0, "data.flip": 0.0})
+    learner = new_learner(resolved)
+    learner.learn(learner.stream[:2])
+    ctx, features = learner.ctx, torch.randn(5, learner.ctx.network.feature_dim)
+    means = []
+    remembered = torch.nn.functional.normalize(ctx.features(Samples(ctx.memory["x"], ctx.memory["y"])), dim=1)
+    for label in ctx.seen:
+        rows = [row for row, y in zip(remembered, ctx.memory["y"], strict=True) if y == label]
+        means.append(torch.nn.functional.normalize(sum(rows), dim=0))
+    scores = ctx.predictor.predictor(features)
+    for i, row in enumerate(torch.nn.functional.normalize(features, dim=1)):
+        cosines = [float(row @ mean) / 0.1 for mean in means]
+        total = math.log(sum(map(math.exp, cosines)))
+        expected = [float(s) + 2.0 * (c - total) for s, c in zip(scores[i], cosines, strict=True)]
+        assert ctx.predictor(features)[i].tolist() == pytest.approx(expected, rel=1e-4)
+    again = new_learner(resolved)
+    again.load_state_dict(learner.state_dict())
+    assert torch.equal(again.ctx.predictor(features), ctx.predictor(features))
+    assert tiny(method, **{"probe.nearest_mean": 0.0}).run_id == tiny(method).run_id

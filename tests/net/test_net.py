@@ -43,7 +43,8 @@ def test_run_ids_of_experiments(experiment, scale):
 @pytest.mark.parametrize("stream", RUN_IDS["methods"])
 def test_run_ids_of_methods_and_plugins(stream, scale):
     expected = RUN_IDS["methods"][stream][scale]
-    assert {title.partition("+")[0] for title in expected} == set(adapters.methods())
+    younger = {"er-ace"}
+    assert {title.partition("+")[0] for title in expected} == set(adapters.methods()) - younger
     present = {title: adapters.method_run_id(stream, title, scale) for title in expected}
     assert present == expected
 

@@ -1,7 +1,7 @@
 """What the criterion, its loop and the plug-in compute alike; arguments are trusted."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +66,29 @@ def region_terms(
 def add_places(scores: Tensor | float, features: Tensor, places: Tensor, weight: float) -> Tensor:
     """Add the weighted log-probabilities of the places, which are divided by the temperature, (C, D), to scores."""
     return scores + weight * (kernels.unit(features) @ places.to(features).T).log_softmax(dim=1)
+
+
+class WithPlaces(nn.Module):
+    """Adds to the scores of a predictor the weighted log-probabilities of the places of the classes.
+
+    The places are divided by the temperature, (C, D).
+    """
+
+    places: Tensor
+
+    def __init__(self, predictor: nn.Module, places: Tensor, weight: float) -> None:
+        super().__init__()
+        self.predictor = predictor
+        self.weight = weight
+        self.register_buffer("places", places)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map raw features, (N, D), to scores, (N, C)."""
+        return add_places(self.predictor(features), features, self.places, self.weight)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        state_dict.pop(f"{prefix}place_of", None)  # of an older state: the place of each class
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def distill(

@@ -53,7 +53,6 @@ class Context:
         device: Where the network is.
         probe: Settings of the linear probe.
         signed: Whether features can be negative; None for an encoder of the user's own, of which it is not known.
-        flips: Whether augmentation mirrors images.
         progress: Reports a phase of the work outside training and how much of it is done, from 0 to 1.
     """
 
@@ -89,7 +88,7 @@ class Context:
         self.probe = config.probe
         own = ":" in config.model.encoder
         self.signed = expected.images.features or (None if own else config.model.features == "signed")
-        self.flips = config.data.flip > 0 and not expected.images.features
+        self._flips = config.data.flip > 0 and not expected.images.features
         self.progress = on_progress
         self._hardware = hardware
         self._processes = hardware.processes
@@ -222,6 +221,18 @@ class Context:
         return (
             torch.cat(features) if features else torch.zeros(0, self.network.feature_dim, device=self.device)
         )
+
+    def class_means(self) -> Tensor:
+        """Return the mean unit feature of what is remembered of each class, (C, D) of unit length; 0 if nothing is.
+
+        Each image counts with its mirror image, if augmentation mirrors images.
+        """
+        x, labels = self.memory["x"], self.to_device(self.memory.labels)
+        total = torch.zeros(len(self.seen), self.network.feature_dim, device=self.device)
+        for images in [x, x.flip(-1)] if self._flips else [x]:
+            features = self.features(Samples(images, self.memory.labels))
+            total.index_add_(0, labels, nn.functional.normalize(features, dim=1))
+        return nn.functional.normalize(total, dim=1)
 
     # ---- state -------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Losses on the logits (N, C) of memory samples: DER, FDR, iCaRL, GCR.
+"""Losses on the logits (N, C) of memory samples: ER, DER, GCR.
 
 No gradient reaches what is stored, the previous model's logits and weights (N,), which must not all be 0. Without rows
 a loss is 0 and part of the graph.
@@ -27,31 +27,6 @@ def cross_entropy(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> T
     if weights is None and len(y):
         return F.cross_entropy(logits.float(), y)
     return _weighted_mean(F.cross_entropy(logits.float(), y, reduction="none"), weights)
-
-
-def function_distance(logits: Tensor, stored: Tensor) -> Tensor:
-    """Mean Euclidean distance between the current class probabilities and the stored ones (FDR).
-
-    logits, stored: (N, C). NaN in `stored` where a class came later: the probabilities are over the other columns. The
-    gradient is 0 where both are equal.
-    """
-    absent = stored.isnan()
-    now = logits.float().masked_fill(absent, -torch.inf).softmax(1)
-    difference = now - stored.detach().float().masked_fill(absent, -torch.inf).softmax(1)
-    return _weighted_mean(torch.linalg.vector_norm(difference, dim=1), None)
-
-
-def binary_distillation(logits: Tensor, y: Tensor, previous: Tensor | None, num_past: int) -> Tensor:
-    """Binary cross-entropy of each class: labels for new classes, the previous model for past ones (iCaRL).
-
-    logits: (N, C) of the classes seen; previous: (N, at least num_past) of the previous model, None in the first task.
-    The mean is over samples and classes.
-    """
-    targets = F.one_hot(y, logits.shape[1]).float()
-    if previous is not None:
-        targets[:, :num_past] = previous.detach().float()[:, :num_past].sigmoid()
-    errors = F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none")
-    return _weighted_mean(errors.mean(1), None)
 
 
 def _weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from gplasc.criterion.terms import PLACE_TEMPERATURE, WithPlaces
 from gplasc.errors import UserError
 from gplasc.learning import AugmentationKind, Batch, Context, Head, Method, Part, PoolKind
 from gplasc.learning.contract import SettingsType
@@ -56,14 +57,22 @@ class ContrastiveMethod(Method[ContrastiveType]):
         self.scale = 1.0 if base is None else settings.temperature / base
         """The factor of the official code; it decides the weight of the other terms relative to SupCon."""
 
-    def end_task(self, ctx: Context) -> None:
+    def remember(self, ctx: Context) -> None:
         """Shrink the old classes to their quotas and fill the memory with the task just learned."""
         remember_balanced(ctx)
 
+    def end_task(self, ctx: Context) -> None:
+        """Update the memory, and the class means if they take part in the prediction."""
+        self.remember(ctx)
+        if isinstance(ctx.predictor, WithPlaces) and len(ctx.memory):
+            ctx.predictor.places.copy_(ctx.class_means() / PLACE_TEMPERATURE)
+
     def predictor(self, ctx: Context) -> nn.Module:
-        """Return a linear classifier of the encoder's features."""
+        """Return a linear classifier of the encoder's features, with the class means of the memory if they are set."""
         dim, classes = ctx.network.feature_dim, len(ctx.seen)
-        return LinearClassifier(dim, classes, generator=ctx.random["probe"]).to(ctx.device)
+        linear = LinearClassifier(dim, classes, generator=ctx.random["probe"])
+        weight = ctx.probe.nearest_mean
+        return (WithPlaces(linear, torch.zeros(classes, dim), weight) if weight else linear).to(ctx.device)
 
     def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
         """Train it on the frozen encoder."""

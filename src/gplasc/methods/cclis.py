@@ -104,7 +104,7 @@ class CCLIS(ContrastiveMethod[_Settings]):
             terms["prd"] = settings.distill_weight * relation
         return terms
 
-    def end_task(self, ctx: Context) -> None:
+    def remember(self, ctx: Context) -> None:
         """Score all samples at hand and draw the memory by score, inside Co2L's quotas."""
         scores = torch.zeros(len(ctx.pool), dtype=torch.float64)
         with torch.no_grad():

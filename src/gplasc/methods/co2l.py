@@ -1,12 +1,13 @@
 """Co2L: asymmetric SupCon and instance-relation distillation (Cha et al., ICCV 2021)."""
 
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
-from gplasc.learning import Context, Part
+from gplasc.learning import Batch, Context, Part
 from gplasc.losses import kernels
 from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
 from gplasc.settings.types import Settings
@@ -20,6 +21,12 @@ class Co2LSettings(ContrastiveSettings):
     student_temperature: float = Field(0.2, gt=0)
     teacher_temperature: float = Field(0.01, gt=0)
     distill_weight: float = Field(1.0, ge=0)
+    memory_batch: int = Field(
+        0,
+        ge=0,
+        description="remembered images that each batch has in addition to those shuffled into it; not published",
+        exclude_if=operator.not_,  # not written if off: it is younger than many runs, whose ids cover all settings
+    )
 
 
 class Co2L(ContrastiveMethod[Co2LSettings]):
@@ -38,6 +45,13 @@ class Co2L(ContrastiveMethod[Co2LSettings]):
         WARMUP_TARGET,
     )
     teacher: Literal["train", "eval"] | None = "train"
+
+    def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
+        """Return two views of the batch, and of further remembered images if they are set, as one part."""
+        count = self.settings.memory_batch
+        return super().parts(
+            batch + ctx.draw(count, ctx.random["replay"]) if count and len(ctx.memory) else batch, ctx
+        )
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return SupCon with the current task's rows as anchors and, from the second task on, the distillation."""

@@ -5,7 +5,6 @@ from pydantic import Field
 from torch import Tensor
 
 from gplasc.learning import Batch, Context, Part
-from gplasc.losses.replay import function_distance
 from gplasc.methods.base import ReplayMethod, ReplaySettings, remember_tasks
 
 
@@ -32,7 +31,7 @@ class FDR(ReplayMethod[_Settings]):
         """Return the cross-entropy of the batch and the distance to the remembered probabilities."""
         terms = super().loss(parts, ctx)
         if memory := parts.get("memory"):
-            distance = function_distance(memory.out.logits, memory.columns["logits"])
+            distance = _function_distance(memory.out.logits, memory.columns["logits"])
             terms["fdr"] = self.settings.alpha * distance
         return terms
 
@@ -44,3 +43,16 @@ class FDR(ReplayMethod[_Settings]):
         remember_tasks(
             ctx, lambda new: {"logits": torch.cat([out.logits.float().cpu() for out in ctx.embed(new)])}
         )
+
+
+def _function_distance(logits: Tensor, stored: Tensor) -> Tensor:
+    """Mean Euclidean distance between the current class probabilities and the stored ones (FDR).
+
+    logits, stored: (N, C). NaN in `stored` where a class came later: the probabilities are over the other columns. The
+    gradient is 0 where both are equal.
+    """
+    absent = stored.isnan()
+    now = logits.float().masked_fill(absent, -torch.inf).softmax(1)
+    difference = now - stored.detach().float().masked_fill(absent, -torch.inf).softmax(1)
+    distance: Tensor = torch.linalg.vector_norm(difference, dim=1)
+    return distance.mean()

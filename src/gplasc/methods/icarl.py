@@ -5,14 +5,13 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gplasc.learning import Context, Part, PoolKind
-from gplasc.losses.replay import binary_distillation
 from gplasc.memory.herding import herding_order
 from gplasc.memory.per_task import equal_shares, surplus
 from gplasc.methods.base import ClassifierMethod
 from gplasc.settings.types import Settings
-from gplasc.streams import Samples
 
 
 class _Settings(Settings):
@@ -49,7 +48,7 @@ class ICaRL(ClassifierMethod[_Settings]):
         logits = part.out.logits
         if self.settings.bce_over == "seen":
             logits = logits[:, : len(ctx.seen)]
-        return {"bce": binary_distillation(logits, part.y, previous, ctx.task.classes.start)}
+        return {"bce": _binary_distillation(logits, part.y, previous, ctx.task.classes.start)}
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return the nearest-mean classifier; `end_task` fills in the means, when the exemplars are chosen."""
@@ -69,18 +68,20 @@ class ICaRL(ClassifierMethod[_Settings]):
         memory.exchange(dropped, {"x": new.x, "y": new.y, "rank": torch.cat(ranks)})
         if len(memory):
             assert isinstance(ctx.predictor, _NearestMean)
-            ctx.predictor.means.copy_(self._class_means(ctx))
+            ctx.predictor.means.copy_(ctx.class_means())
 
-    def _class_means(self, ctx: Context) -> Tensor:
-        """The mean unit feature of each class's exemplars, of unit length; 0 for a class without any."""
-        x, y = ctx.memory["x"], ctx.memory["y"]
-        images = [x, x.flip(-1)] if ctx.flips else [x]
-        labels = ctx.to_device(y)
-        total = torch.zeros(len(ctx.seen), ctx.network.feature_dim, device=ctx.device)
-        for version in images:
-            features = nn.functional.normalize(ctx.features(Samples(version, y)), dim=1)
-            total.index_add_(0, labels, features)
-        return nn.functional.normalize(total, dim=1)
+
+def _binary_distillation(logits: Tensor, y: Tensor, previous: Tensor | None, num_past: int) -> Tensor:
+    """Binary cross-entropy of each class: labels for new classes, the previous model for past ones (iCaRL).
+
+    logits: (N, C) of the classes seen; previous: (N, at least num_past) of the previous model, None in the first task.
+    The mean is over samples and classes.
+    """
+    targets = F.one_hot(y, logits.shape[1]).float()
+    if previous is not None:
+        targets[:, :num_past] = previous.detach().float()[:, :num_past].sigmoid()
+    errors = F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none")
+    return errors.mean(1).mean()
 
 
 class _NearestMean(nn.Module):

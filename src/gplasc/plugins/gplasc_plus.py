@@ -1,13 +1,13 @@
 """GPLASC+: the prepared places on the sphere as a fixed classifier of current and remembered samples."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from gplasc.criterion.terms import PLACE_TEMPERATURE, PLACE_WEIGHT, add_places
+from gplasc.criterion.terms import PLACE_TEMPERATURE, PLACE_WEIGHT, WithPlaces
 from gplasc.learning import Batch, Context, Part
 from gplasc.losses import kernels
 from gplasc.models import Network, Prototypes
@@ -102,7 +102,7 @@ class GPLASCPlus(GPLASCPlugin):
         if self.settings.prototype_weight == 0:
             return predictor
         places = self._places(ctx)[: len(ctx.seen)].detach() / self.settings.assign_temperature
-        return _WithPlaces(predictor, places, self.settings.prototype_weight)
+        return WithPlaces(predictor, places, self.settings.prototype_weight)
 
     def _places(self, ctx: Context) -> Tensor:
         """Return the places of the classes seen, and the vertices of the tasks to come, (P, D)."""
@@ -115,28 +115,3 @@ def _trained(ctx: Context) -> Prototypes:
     places = ctx.modules["places"]
     assert isinstance(places, Prototypes)
     return places
-
-
-class _WithPlaces(nn.Module):
-    """Adds to the scores of a predictor the weighted log-probabilities of the places of the classes.
-
-    The places are divided by the temperature, (C, D).
-    """
-
-    places: Tensor
-
-    def __init__(self, predictor: nn.Module, places: Tensor, weight: float) -> None:
-        super().__init__()
-        self.predictor = predictor
-        self.weight = weight
-        self.register_buffer("places", places)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Map raw features, (N, D), to scores, (N, C)."""
-        return add_places(self.predictor(features), features, self.places, self.weight)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        state_dict.pop(
-            f"{prefix}place_of", None
-        )  # an older state has the place of each class: its own number
-        super()._load_from_state_dict(state_dict, prefix, *rest)

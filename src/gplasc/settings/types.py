@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -118,9 +119,7 @@ class Train(Settings):
     optimizer: Literal["sgd", "adamw"] = Field(
         "sgd",
         description="adamw: with betas 0.9 and 0.999; momentum is not used",
-        exclude_if=lambda name: (
-            name == "sgd"
-        ),  # not written: it is younger than many runs, whose ids cover all settings
+        exclude_if="sgd".__eq__,  # not written: it is younger than many runs, whose ids cover all settings
     )
     epochs: int = Field(100, gt=0)
     first_epochs: int | None = Field(None, gt=0, description="epochs of the first task; default: epochs")
@@ -162,6 +161,12 @@ class _Probe(Settings):
     momentum: float = Field(0.9, ge=0, lt=1)
     milestones: tuple[int, ...] = (60, 75, 90)
     decay: float = Field(0.2, gt=0, le=1)
+    nearest_mean: float = Field(
+        0.0,
+        ge=0,
+        description="weight of the log-probabilities of the nearest class mean of the memory, added to the scores",
+        exclude_if=operator.not_,  # not written if off, as `Train.optimizer`
+    )
 
 
 class Config(Settings):
