@@ -74,7 +74,7 @@ def test_toml_out_and_in_gives_the_same_run(tmp_path):
         ({"lr": 0.1}, "could be train.lr or probe.lr"),
         ({"train.lr": -1}, "greater than 0"),
         ({"gplasc.margin": 1.5}, "less than 1"),
-        ({"gplasc.distillation": "cosine"}, "'cosine' is no distillation"),
+        ({"gplasc.distillation": "cosine"}, "one of mse, ird, projector; got 'cosine'"),
         ({"data.evaluate_on": "validation"}, "data.validation is 0"),
     ],
 )

@@ -13,9 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gplasc._io.transfer import transfer
-from gplasc.learning.checkpoints import digest
 from gplasc.learning.devices import Hardware
-from gplasc.learning.pool import Pool, _fits
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
 
@@ -99,33 +97,6 @@ def test_a_tensor_goes_to_a_gpu_from_pinned_memory_without_waiting():
     assert moved is x.pin_memory.return_value.to.return_value
 
 
-def test_images_are_kept_on_a_gpu_with_room_for_them(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4000, 8000))
-    assert _fits(1000, torch.device("cuda"))
-    assert not _fits(1001, torch.device("cuda"))
-    assert not _fits(1, torch.device("cpu"))
-
-
-@pytest.mark.parametrize("method", ["co2l", "joint", "er"])
-def test_images_kept_on_the_device_give_the_same_run(method, tiny, monkeypatch):
-    def learned():
-        resolved = tiny(method, ("gplasc",))
-        stream, _ = open_inputs(resolved, None)
-        learner = build_learner(resolved.config, stream)
-        for index in range(2):
-            learner.learn_task(stream[index], past=stream[:index])
-        return learner
-
-    moved = learned()
-    monkeypatch.setattr("gplasc.learning.pool._fits", lambda num_bytes, device: True)
-    taken = []
-    real = Pool.take
-    monkeypatch.setattr(Pool, "take", lambda self, index: taken.append(real(self, index)) or taken[-1])
-    kept = learned()
-    assert any(batch.resident is not None for batch in taken)
-    assert digest(kept.ctx.modules.state_dict()) == digest(moved.ctx.modules.state_dict())
-
-
 class Traffic(TorchDispatchMode):
     """Refuses every operation that would make the CPU wait for the device, here the meta device.
 
@@ -165,9 +136,8 @@ class Literals(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["moved", "kept on the device"])
 @pytest.mark.parametrize("method", ["co2l", "er"])
-def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
+def test_a_step_never_waits_for_the_device(method, tiny, monkeypatch):
     """On the meta device there are no values, so that whatever reads one is an error as well."""
     resolved = tiny(method, ("gplasc",))
     stream, _ = open_inputs(resolved, None)
@@ -179,7 +149,6 @@ def test_a_step_never_waits_for_the_device(method, kept, tiny, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: x)
     monkeypatch.setattr("gplasc._io.transfer._PINNED", {"meta"})
-    monkeypatch.setattr("gplasc.learning.pool._fits", lambda num_bytes, device: kept)
     learner = build_learner(resolved.config, stream, device="meta")
     learner.ctx.memory.load_state_dict(known.ctx.memory.state_dict())
     learner.ctx.classes_per_task, learner.position.task = [2], 1

@@ -7,7 +7,7 @@ import torch
 
 from gplasc.geometry import region
 from gplasc.losses import unit_rows
-from gplasc.plugins.gplasc_plus import GPLASCPlus, _WithPlaces
+from gplasc.plugins.gplasc_plus import GPLASCPlus, WithPlaces
 from gplasc.runs.spec import RunRequest
 from gplasc.study.stored import read_results
 
@@ -99,7 +99,7 @@ def test_no_view_is_added_beside_a_method_that_forwards_its_memory(tiny, with_me
 def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.5}))
     predictor = learner.new_predictor()
-    assert isinstance(predictor, _WithPlaces)
+    assert isinstance(predictor, WithPlaces)
     features = torch.randn(5, learner.ctx.network.feature_dim, generator=torch.Generator().manual_seed(0))
     places = learner.plugins[0]._places(learner.ctx)
     scores = predictor.predictor(features).detach()
@@ -112,13 +112,13 @@ def test_the_evidence_is_added_to_the_scores(tiny, with_memory):
 
 def test_without_evidence_the_predictor_is_the_methods(tiny, with_memory):
     learner = with_memory(tiny("er", ("gplasc-plus",), **{"gplasc-plus.evidence": 0.0}))
-    assert not isinstance(learner.new_predictor(), _WithPlaces)
+    assert not isinstance(learner.new_predictor(), WithPlaces)
 
 
 def test_a_state_with_the_number_of_each_place_loads():
     """Predictors were saved with the number of the place of each class, which is its own."""
-    predictor = _WithPlaces(torch.nn.Linear(3, 2), torch.eye(3)[:2], 1.0)
-    other = _WithPlaces(torch.nn.Linear(3, 2), torch.zeros(2, 3), 1.0)
+    predictor = WithPlaces(torch.nn.Linear(3, 2), torch.eye(3)[:2], 1.0)
+    other = WithPlaces(torch.nn.Linear(3, 2), torch.zeros(2, 3), 1.0)
     other.load_state_dict(predictor.state_dict() | {"place_of": torch.arange(2)})
     assert torch.equal(other.places, predictor.places)
 

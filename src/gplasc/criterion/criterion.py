@@ -3,14 +3,14 @@
 import inspect
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import PLACE_TEMPERATURE, Distillation, distill, region_terms
+from gplasc.criterion.terms import PLACE_TEMPERATURE, distill, parse_distillation, region_terms
 from gplasc.losses import assignment_loss, kernels
 from gplasc.losses.checks import check_choice, check_positive, check_tensor
 from gplasc.losses.kernels import RangeForm, full_precision
@@ -32,6 +32,7 @@ class GPLASC(Regions):
       tasks: with two tasks of two classes 0 and 1, then 2 and 3.
 
     >>> import torch
+    >>> from gplasc.criterion import GPLASC
     >>> from gplasc.losses import supcon, unit_rows
     >>>
     >>> encoder, previous = torch.nn.Linear(20, 16), torch.nn.Linear(20, 16)
@@ -56,23 +57,16 @@ class GPLASC(Regions):
     first call for a task, which is stored. Otherwise the largest number of classes in one batch of the task is used; k
     is then too low until a batch has all classes, never too high.
 
-    **Frames.** "simplex" is the published one: the largest angle between the tasks. It has negative entries, which
-    non-negative features (pooled ReLU outputs, the output of most backbones) cannot reach: their range term can be
-    identically zero, and the position term degrades the features. "nonnegative" has orthogonal directions with disjoint
-    supports, which they can reach. "orthonormal" is for signed features and a number of tasks that is not known.
-    "auto", the default, is "nonnegative" if less than a tenth of the squared norm of the first batch comes from
-    negative entries, and "simplex" otherwise. The first call reads the data for this; with
-    `torch.compile(fullgraph=True)` pass one of the other three. `extend` adds directions to any frame and moves none.
+    **Frames.** "simplex" is the published one; non-negative features (pooled ReLU outputs) cannot reach it.
+    "nonnegative" has orthogonal directions with disjoint supports, which they can reach; "orthonormal" is for signed
+    features and a number of tasks that is not known. "auto", the default, is "nonnegative" if less than a tenth of the
+    squared norm of the first batch comes from negative entries, and "simplex" otherwise; with
+    `torch.compile(fullgraph=True)` pass another one. `extend` adds directions to any frame and moves none.
 
-    **Short features.** The terms see unit rows, so their gradient is inversely proportional to the norm of the
-    features: for an encoder whose features are short at first it is large enough to set all ReLU outputs to 0 for good.
-    Therefore features shorter than 1 receive the gradient of features of norm 1; `limit_gradient=False` disables this.
-
-    **Checks.** Lists, arrays and wrong shapes raise an error that names the argument. Features that are NaN or infinite
-    raise an error, and features that collapse (rows of zeros, a center of norm 0, or the same direction for all classes
-    in 20 batches in a row) cause a warning at the line that called the criterion. On the CPU both are checked at each
-    call; on other devices once in 100 calls and in `report()`, so that the device is not synchronized at every step; in
-    compiled code in `report()`.
+    **Checks.** Features that are NaN or infinite are an error. Features that collapse, are detached or never negative
+    in a frame that they cannot reach cause a warning at the line that called the criterion. On the CPU this is checked
+    at each call; on other devices once in 100 calls and in `report()`, so that the device is not synchronized at every
+    step; in compiled code in `report()`.
 
     **State.** `state_dict` holds tensors only, so safetensors can store it: the frame, the numbers of classes seen, the
     projector, and under `_extra_state` the settings as UTF-8 JSON in a uint8 tensor. `load_state_dict` restores all of
@@ -94,9 +88,10 @@ class GPLASC(Regions):
         position_target: "scaled" has the norm that fits k, so that all terms can be 0 together; "unit" is as published.
         range_form: See `form` of `gplasc.losses.range_loss`.
         distillation: "mse" (between unit features), "ird" (relations between past samples), "projector" (raw features
-            through an autoencoder, whose parameters belong to this module: add them to the optimizer), "none", or
-            weights such as {"mse": 1.0, "ird": 0.5}.
-        limit_gradient: Whether to limit the gradient of short features, see above. False is as published.
+            through an autoencoder, whose parameters belong to this module: add them to the optimizer), "none", or a
+            sum such as "mse+ird:0.5" or {"mse": 1.0, "ird": 0.5}.
+        limit_gradient: Whether features shorter than 1 receive the gradient of features of norm 1. The terms see unit
+            rows, so the gradient of short ones could set all ReLU outputs to 0 for good. False is as published.
         seed: The seed of the orientation of the frame.
 
     Raises:
@@ -119,11 +114,11 @@ class GPLASC(Regions):
         frame: Frame = "auto",
         position_target: PositionTarget = "scaled",
         range_form: RangeForm = "hinge",
-        distillation: Distillation | Literal["none"] | Mapping[str, float] = "mse",
+        distillation: str | Mapping[str, float] = "mse",
         limit_gradient: bool = True,
         seed: int = 0,
     ) -> None:
-        distillations = _distillation_weights(distillation)
+        distillations = parse_distillation(distillation)
         super().__init__(
             num_tasks,
             feature_dim,
@@ -317,15 +312,3 @@ class GPLASC(Regions):
 def _rows(values: Tensor | None, past: Tensor) -> Tensor | None:
     """Return the past rows, if those of all samples were given."""
     return values[past] if isinstance(values, Tensor) and len(values) == len(past) else values
-
-
-def _distillation_weights(distillation: str | Mapping[str, float]) -> dict[str, float]:
-    """Return {"mse": 1.0} for "mse" and an empty dict for "none"; zero weights are dropped."""
-    if distillation == "none":
-        return {}
-    weights = {distillation: 1.0} if isinstance(distillation, str) else dict(distillation)
-    for name, weight in weights.items():
-        check_choice("distillation", name, Distillation)
-        if not weight >= 0:
-            raise ValueError(f"the weight of distillation {name!r} must be 0 or more, got {weight}.")
-    return {name: float(weight) for name, weight in weights.items() if weight > 0}

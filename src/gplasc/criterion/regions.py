@@ -137,7 +137,7 @@ class Regions(nn.Module):
 
     def settle_frame(self, z: Tensor) -> None:
         """Replace "auto" by the frame that suits the rows; synchronizes the device, once."""
-        if self.frame == "auto" and self.num_tasks > 1 and len(z) > 0:
+        if self.num_tasks > 1 and len(z) > 0:
             if torch.compiler.is_compiling():  # a decorator would import torch._dynamo: two seconds
                 torch.compiler.disable(self._choose_frame, reason=_EAGER)(z)
             else:

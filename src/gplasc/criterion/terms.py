@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Regions
 from gplasc.losses import kernels
+from gplasc.losses.checks import check_choice
 from gplasc.losses.kernels import RangeForm
 
 Distillation = Literal["mse", "ird", "projector"]
@@ -17,6 +18,22 @@ Distillation = Literal["mse", "ird", "projector"]
 PLACE_TEMPERATURE, PLACE_WEIGHT = 0.1, 5.0
 """Of the cosines with the places of classes, in training and at prediction, and their weight at prediction."""
 _STUDENT_TEMPERATURE, _TEACHER_TEMPERATURE = 0.2, 0.01  # of "ird"
+
+
+def parse_distillation(value: str | Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of a sum of distillations that is given as text or by name; weights of 0 are left out.
+
+    >>> parse_distillation("mse+ird:0.5"), parse_distillation("none")
+    ({'mse': 1.0, 'ird': 0.5}, {})
+    """
+    if isinstance(value, str):
+        items = (item.strip().partition(":") for item in value.split("+"))
+        value = {name: float(weight or 1.0) for name, _, weight in items if name != "none"}
+    for name, weight in value.items():
+        check_choice("distillation", name, Distillation)
+        if not weight >= 0:
+            raise ValueError(f"the weight of distillation {name!r} must be 0 or more, got {weight}.")
+    return {name: float(weight) for name, weight in value.items() if weight > 0}
 
 
 def gather(*pairs: tuple[Tensor, Tensor | slice]) -> Tensor:
@@ -41,7 +58,8 @@ def region_terms(
     Both are 0 if there is nothing to separate. The position's target is the vertex, if `scaled` with the norm that
     fits the threshold.
     """
-    regions.settle_frame(z)
+    if regions.frame == "auto":
+        regions.settle_frame(z)
     k, norm = regions.threshold(y, task)
     if regions.training and regions.frame != "auto":
         hinge = "range" in weights and form in ("hinge", "squared_hinge")

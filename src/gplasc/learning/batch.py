@@ -59,8 +59,6 @@ class Batch:
     """(b, ...) each: what the memory keeps with each sample, such as ``logits``."""
     memory_rows: Tensor | None = None
     """(b,) the row in the memory that a sample comes from; -1 for a sample of the current task; None if unknown."""
-    resident: Tensor | None = field(default=None, repr=False)
-    """The images on the device, if the pool is kept there."""
 
     @classmethod
     def of(cls, rows: Mapping[str, Tensor], memory_rows: Tensor | None = None) -> Batch:

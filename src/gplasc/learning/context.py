@@ -286,8 +286,6 @@ class Context:
             self.pool = Pool([*(other.train for other in past), task.train])
         else:
             self.pool = Pool([task.train], None if self.method.pool == "current" else self.memory)
-        if self._processes.size == 1:  # several processes move their shares of each batch
-            self.pool.keep_on(self.device)
 
     def _keep_previous(self) -> nn.ModuleDict:
         """Keep and return a frozen copy of everything trainable, in the mode the method wants.
@@ -314,9 +312,8 @@ class Context:
         if self._processes.size > 1:
             share = self._processes.share(count)
             images = rows.x[torch.arange(count)[share] % max(len(rows.y), 1)]
-            return augmentation.apply(transfer(images, self.device), drawn[share])
-        resident = rows.resident if isinstance(rows, Batch) else None
-        images = transfer(rows.x, self.device) if resident is None else resident
+            return augmentation.apply(self.to_device(images), drawn[share])
+        images = self.to_device(rows.x)
         return augmentation.apply(images.repeat(views, 1, 1, 1) if views > 1 else images, drawn)
 
     def _trained(self) -> list[nn.Parameter]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gplasc._io.transfer import transfer
 from gplasc.learning.batch import Batch, PoolKind
 from gplasc.memory import Buffer
 from gplasc.streams import Samples
@@ -23,7 +22,6 @@ class Pool:
         self.num_memory = len(memory) if memory is not None else 0
         self.num_current = len(self) - self.num_memory
         self.y = torch.cat([source.y for source in self._sources])
-        self._resident: Tensor | None = None
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -40,16 +38,7 @@ class Pool:
                 rows = (source_of == number).nonzero().flatten()
                 x[rows] = self._sources[number].take(index[rows] - self._starts[number]).x
         rows_of_memory = torch.where(index >= self.num_current, index - self.num_current, -1)
-        resident = self._resident
-        if resident is not None:
-            resident = resident.index_select(0, transfer(index, resident.device))
-        return Batch(x, self.y[index], memory_rows=rows_of_memory, resident=resident)
-
-    def keep_on(self, device: torch.device) -> None:
-        """Keep a copy of all images on the device, if it is a GPU with room for them."""
-        images = [source.x for source in self._sources]
-        if _fits(sum(x.numel() * x.element_size() for x in images), device):
-            self._resident = torch.cat([x.to(device) for x in images])
+        return Batch(x, self.y[index], memory_rows=rows_of_memory)
 
 
 def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Generator) -> list[Tensor]:
@@ -67,8 +56,3 @@ def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Genera
         sides = [side[number] for side in (current, memory) if number < len(side)]
         batches.append(torch.cat(sides))
     return batches
-
-
-def _fits(num_bytes: int, device: torch.device) -> bool:
-    """Return whether to keep so many bytes of images on the device: up to a quarter of the free memory of a GPU."""
-    return device.type == "cuda" and num_bytes <= torch.cuda.mem_get_info(device)[0] // 4

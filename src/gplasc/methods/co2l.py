@@ -49,9 +49,9 @@ class Co2L(ContrastiveMethod[Co2LSettings]):
     def parts(self, batch: Batch, ctx: Context) -> dict[str, Part]:
         """Return two views of the batch, and of further remembered images if they are set, as one part."""
         count = self.settings.memory_batch
-        return super().parts(
-            batch + ctx.draw(count, ctx.random["replay"]) if count and len(ctx.memory) else batch, ctx
-        )
+        if count and len(ctx.memory):
+            batch = batch + ctx.draw(count, ctx.random["replay"])
+        return {"batch": ctx.part(batch, views=self.views)}
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return SupCon with the current task's rows as anchors and, from the second task on, the distillation."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gplasc.criterion.monitor import Monitor
 from gplasc.criterion.regions import Frame, Regions
-from gplasc.criterion.terms import distill, gather, region_terms
+from gplasc.criterion.terms import distill, gather, parse_distillation, region_terms
 from gplasc.errors import UserError
 from gplasc.learning import Batch, Context, Part, Plugin
 from gplasc.losses import kernels
@@ -64,24 +64,8 @@ class GPLASCSettings(Settings):
     @field_validator("distillation")
     @classmethod
     def _readable(cls, text: str) -> str:
-        _parse_distillation(text)
+        parse_distillation(text)
         return text
-
-
-def _parse_distillation(text: str) -> dict[str, float]:
-    """Read a weighted sum of distillations.
-
-    >>> _parse_distillation("mse+ird:0.5"), _parse_distillation("none")
-    ({'mse': 1.0, 'ird': 0.5}, {})
-    """
-    weights: dict[str, float] = {}
-    for item in text.split("+"):
-        name, _, weight = item.strip().partition(":")
-        if name not in ("mse", "ird", "projector", "none"):
-            raise ValueError(f"'{name}' is no distillation; allowed: mse, ird, projector, none, joined by +")
-        if name != "none":
-            weights[name] = float(weight or 1.0)
-    return weights
 
 
 class GPLASCPlugin(Plugin[GPLASCSettings]):
@@ -107,7 +91,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
     def __init__(self, settings: GPLASCSettings) -> None:
         super().__init__(settings)
         self.monitor = Monitor(_ADVICE)
-        self._distillation = _parse_distillation(settings.distillation)
+        self._distillation = parse_distillation(settings.distillation)
         self.heads = frozenset({"projection"} if settings.lambda_contrast > 0 else ())
 
     @property
