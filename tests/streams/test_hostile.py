@@ -102,7 +102,9 @@ def test_names_that_would_take_forever_to_print_are_refused(imitate):
 def test_large_pickles_are_refused(imitate, monkeypatch):
     folder = imitate.cifar10_python()
     monkeypatch.setattr(_pickles, "_LARGEST", 1000)
-    assert "data_batch_1 has more than 1,000 bytes" in refusal("seq-cifar10", data_dir=folder)
+    assert "data_batch_1 cannot be read: it has more than 1,000 bytes" in refusal(
+        "seq-cifar10", data_dir=folder
+    )
     encode = b"c_codecs\nencode\nq\x00X\x64\x00\x00\x00" + b"a" * 100 + b"q\x01\x85R0"
     repeated = b"\x80\x02" + encode + b"h\x00h\x01\x85R0" * 20 + b"}."  # 100 bytes again and again
     with pytest.raises(UserError, match="unusual encoding"):
@@ -230,13 +232,15 @@ def test_pipes_in_the_place_of_other_files_do_not_hang(imitate):
     folder = imitate.cifar10_binary()
     (folder / "data_batch_2.bin").unlink()
     os.mkfifo(folder / "data_batch_2.bin")
-    assert "data_batch_2.bin is not a regular file" in refusal("seq-cifar10", data_dir=folder)
+    assert "data_batch_2.bin cannot be read: it is not a regular file" in refusal(
+        "seq-cifar10", data_dir=folder
+    )
     os.mkfifo(imitate.root / "pipe.npz")
     assert "pipe.npz does not exist or is not a file" in refusal(imitate.root / "pipe.npz")
     root = imitate.cub()
     (root / "images.txt").unlink()
     os.mkfifo(root / "images.txt")
-    assert "images.txt is not a regular file" in refusal("cub200", data_dir=root)
+    assert "images.txt cannot be read: it is not a regular file" in refusal("cub200", data_dir=root)
 
 
 def test_images_announce_their_size_before_they_are_decoded(imitate):

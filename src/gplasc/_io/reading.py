@@ -14,48 +14,48 @@ from gplasc.errors import UserError
 _TEXT_BYTES = 64 * 2**20
 
 
+class MissingError(UserError):
+    """A file does not exist."""
+
+
 def open_regular(path: Path | str) -> BufferedReader:
     """Open a file for reading bytes; a pipe, a device or a folder is refused without waiting for it.
 
     Raises:
-        UserError: If it is missing, not a regular file, or cannot be read.
+        MissingError: If it does not exist.
+        UserError: If it is not a regular file or cannot be read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingError(f"{path} cannot be read: it does not exist") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise UserError(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or error}; check its permissions"
+        ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UserError(f"{path} is not a regular file; replace it by one")
+        raise UserError(f"{path} cannot be read: it is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
 def read_bytes(path: Path | str, limit: int = _TEXT_BYTES) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes.
-
-    Raises:
-        UserError: If it cannot be read or is larger; never an OSError.
-    """
+    """Return the content of a regular file of at most `limit` bytes; errors are those of `open_regular`."""
     with open_regular(path) as file, readable(path):
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise UserError(f"{path} has more than {limit:,} bytes, which is too large for what it should hold")
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if size > limit else file.read(limit + 1 if limit <= _TEXT_BYTES else size)
+    if max(size, len(content)) > limit:
+        raise UserError(f"{path} cannot be read: it has more than {limit:,} bytes, too many for what it is")
     return content
 
 
-def read_text(path: Path | str, limit: int = _TEXT_BYTES) -> str:
-    """Return the UTF-8 text of a regular file of at most `limit` bytes.
-
-    Raises:
-        UserError: If it cannot be read, is larger, or is no text.
-    """
+def read_text(path: Path | str) -> str:
+    """Return the UTF-8 text of a regular file of at most 64 MB; errors are those of `open_regular`."""
     try:
-        return read_bytes(path, limit).decode()
+        return read_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not a text file in UTF-8") from error
+        raise UserError(f"{path} cannot be read as text in UTF-8: {error}") from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc._io.files import atomic_path
+from gplasc._io.reading import open_regular
 from gplasc.criterion import GPLASC
 from gplasc.criterion.terms import PLACE_WEIGHT, add_places, gather
 from gplasc.errors import UserError
@@ -268,6 +269,7 @@ class GPLASCLoop:
         from safetensors.torch import load_file
 
         try:
+            open_regular(path).close()
             state = load_file(path)
         except (OSError, SafetensorError) as error:
             raise UserError(f"{path} cannot be read ({error}); give a file written by save()") from error

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gplasc._io.files import write_atomic
-from gplasc.errors import UserError
+from gplasc._io.reading import read_bytes
 
 MISFIT = (
     KeyError,
@@ -24,6 +24,7 @@ MISFIT = (
     OverflowError,
 )
 """What loading a state raises that is intact, but was not written by what reads it."""
+_LARGEST = 16 * 2**30  # bytes of a checkpoint
 _DIGEST = hashlib.sha256().digest_size
 _KEPT = 2
 CHECKPOINTS = "checkpoint-*.pt"
@@ -66,10 +67,7 @@ def write_state(path: Path, state: dict[str, Any]) -> Path:
 
 def read_state(path: Path) -> dict[str, Any] | None:
     """Read what `write_state` wrote; None if the file is damaged. One that cannot be read is a UserError."""
-    try:
-        data = memoryview(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); check its permissions") from None
+    data = memoryview(read_bytes(path, _LARGEST))
     if len(data) <= _DIGEST or hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         return None
     try:

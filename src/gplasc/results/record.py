@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from gplasc._io.files import write_atomic
+from gplasc._io.reading import MissingError, read_text
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS, summarize
 from gplasc.settings.parse import flatten
@@ -191,11 +192,9 @@ def read_record(folder: Path) -> Record | None:
     """
     path = folder / RECORD
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        data = json.loads(read_text(path))
+    except MissingError:
         return None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); check its permissions") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not the record of a run ({error}); delete it to run again") from None
     if not isinstance(data, dict) or "run_id" not in data:

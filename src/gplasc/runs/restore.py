@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
 from gplasc.learning import Learner
 from gplasc.learning.checkpoints import digest
@@ -64,6 +65,7 @@ def restore(
         raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
     path = folder / WEIGHTS
     try:
+        open_regular(path).close()
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None

@@ -11,6 +11,7 @@ from typing import Any
 
 from gplasc._io.files import remove_leftovers, write_atomic
 from gplasc._io.lock import Held, locked
+from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.results.record import RECORD
@@ -112,7 +113,7 @@ class RunFolder:
 
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        settings = json.loads(read_text(path))
+    except (UserError, ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}

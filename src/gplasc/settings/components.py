@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 
@@ -120,10 +121,7 @@ def _origin(module: str) -> str:
 
 
 def _read_source(path: str) -> str:
-    try:
-        return _copies.get(path, Path(path)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"the file {path} cannot be read ({error}); give the path of a Python file") from None
+    return read_text(_copies.get(path, Path(path)))
 
 
 @lru_cache

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read settings from a TOML file as dotted names."""
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"the settings file {path} does not exist; check the path") from None
-    except (OSError, ValueError, RecursionError) as error:
+        tree = tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise UserError(f"the settings file {path} cannot be read as TOML: {error}") from None
     return flatten(tree)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gplasc._io.files import temporary_folder
 from gplasc._io.lock import locked
+from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.streams._storage import MappedImages
 from gplasc.streams.decode import Undecodable, read_image
@@ -89,7 +90,7 @@ def _open(target: Path, images: ImageFiles, size: int) -> Decoded | None:
     """Open what was decoded before; None when it is not there or not whole."""
     names = images.names
     try:
-        skipped = set(json.loads((target / "skipped.json").read_text()))
+        skipped = set(json.loads(read_text(target / "skipped.json")))
         kept = torch.tensor([row for row in range(len(names)) if row not in skipped], dtype=torch.int64)
         mapped = MappedImages(target / "images", (len(kept), 3, size, size))
         whole = mapped.path.stat().st_size == len(kept) * mapped.image_bytes
@@ -98,7 +99,7 @@ def _open(target: Path, images: ImageFiles, size: int) -> Decoded | None:
         with suppress(OSError):
             os.utime(target)  # it is in use
         return mapped, kept, tuple(names[row] for row in sorted(skipped))
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (UserError, OSError, ValueError, TypeError, RecursionError):
         return None
 
 

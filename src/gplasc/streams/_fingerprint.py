@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from gplasc._io.files import write_atomic
-from gplasc._io.reading import open_regular, readable
+from gplasc._io.reading import open_regular, read_text, readable
 from gplasc.errors import UserError
 from gplasc.streams._cache import file_state
 from gplasc.streams.catalog import new_request
@@ -68,8 +68,8 @@ def _of_files(root: Path, names: list[str], facts: list[str]) -> str:
     digest = _start(facts)
     key = file_state(root, names, str(root.resolve()), digest.hexdigest())
     kept = cache_folder() / "fingerprints" / key
-    with suppress(OSError, UnicodeDecodeError):
-        text = kept.read_text()
+    with suppress(UserError):
+        text = read_text(kept)
         if re.fullmatch("[0-9a-f]{64}", text):
             return text
     for name in names:

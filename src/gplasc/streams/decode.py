@@ -46,8 +46,7 @@ def read_image(path: Path, size: int | None = None, *, upright: bool = True) -> 
     try:
         file = open_regular(path)
     except UserError as error:
-        reason = str(error).partition(";")[0].replace(f"{path} ", "it ")
-        raise Undecodable(path, reason) from error
+        raise Undecodable(path, str(error).partition(" cannot be read: ")[2]) from error
     with file:
         return decode_image(file, size, path, upright=upright)
 

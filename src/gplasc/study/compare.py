@@ -10,6 +10,7 @@ from typing import Any
 
 from gplasc._io.display import Display
 from gplasc._io.files import write_atomic
+from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.results.group import Group
@@ -235,8 +236,8 @@ def _mean_overlap(study: Study, cell: Cell, *, measure: bool) -> float | None:
     path = folder / "overlap.json"
     if path.exists():
         try:
-            return float(json.loads(path.read_text(encoding="utf-8"))["mean"])
-        except (ValueError, LookupError, TypeError):
+            return float(json.loads(read_text(path))["mean"])
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise UserError(f"{path} is damaged; delete it, and measure again with --overlap") from None
     if not measure or not (folder / RECORD).exists():
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.settings.types import Scale, Settings
 from gplasc.study._grid import check_seeds
@@ -48,10 +49,8 @@ class ComparePlan(Settings):
     def read(cls, path: Path) -> ComparePlan:
         """Read a TOML file with some of these fields; nothing is tuned unless it says how many trials there are."""
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(read_text(path))
             plan = cls.model_validate({"trials": 1, **values, "file": str(path)})
-        except OSError as error:
-            raise UserError(f"{path} cannot be read ({error.strerror}); check the path") from None
         except ValidationError as error:
             problem = error.errors()[0]
             raise UserError(

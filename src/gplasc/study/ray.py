@@ -29,6 +29,7 @@ from typing import Any
 import gplasc
 from gplasc._io.display import Moment
 from gplasc._io.files import write_atomic
+from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
@@ -161,7 +162,7 @@ class RayExecutor(Executor):
         names = [config.method, *config.plugins, config.model.encoder.partition(":")[0]]
         for name in filter(is_file, names):
             if name not in self._sources:
-                self._sources[name] = Path(name).read_text(encoding="utf-8")
+                self._sources[name] = read_text(name)
         return {name: self._sources[name] for name in names if is_file(name)}
 
     def _mark(self, out: Path) -> Path:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from gplasc._io.files import write_atomic
+from gplasc._io.reading import read_bytes
 from gplasc.errors import UserError
 from gplasc.results.group import Group, Measure
 from gplasc.settings.types import Settings
@@ -147,9 +148,7 @@ class Results(Settings):
 def read_results(path: Path) -> Results:
     """Read the results of a comparison."""
     try:
-        return Results.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); check the path") from None
+        return Results.model_validate_json(read_bytes(path))
     except ValidationError as error:
         problem = error.errors()[0]
         what = ": ".join(filter(None, (".".join(map(str, problem["loc"])), problem["msg"])))
