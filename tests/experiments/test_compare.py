@@ -622,24 +622,6 @@ def test_page_says_how_many_pairs_are_matched_and_how_many_survive():
     assert f"{len(differ)} of {len(pairs)} pairs" in readme
 
 
-def test_correction_is_holms():
-    """With three tests the limits are 0.05 / 3, 0.05 / 2 and 0.05; after the first that fails none is kept."""
-    pair, surviving = DOCS_SCRIPT["Pair"], DOCS_SCRIPT["surviving"]
-    zeros = dict.fromkeys(range(5), 0.0)
-
-    def made(name, gains):
-        groups = [
-            Group({"row": name}, {CLASS_IL: values}, settings={"plugins": ["gplasc"]})
-            for values in (dict(enumerate(gains)), zeros)
-        ]
-        return pair("one.json", *groups, groups[0].difference(CLASS_IL, groups[1]), [])
-
-    strong, weak, middle = [1.0, 1.1, 0.9, 1.0, 1.05], [1.0, -1.0, 0.5, 0.1, 0.3], [1.0, 0.3, 1.5, 0.5, 1.2]
-    three = [made("weak", weak), made("strong", strong), made("middle", middle)]
-    assert surviving(three) == {("one.json", "strong"), ("one.json", "middle")}  # p = 0.00001, 0.014, 0.6
-    assert surviving([*three, made("second", weak), made("third", weak)]) == {("one.json", "strong")}
-
-
 def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
     done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40))
     chart = _gains_chart([done.results])

@@ -36,7 +36,7 @@ class _Settings(GPLASCSettings):
         description="what a class is assigned to: its place inside the task's region, or a place that is trained like "
         "a weight (a control: nothing is prepared)",
     )
-    lambda_assign: float = Field(0.3, ge=0, description="weight of the cross-entropy against the places")
+    lambda_assign: float = Field(1.0, ge=0, description="weight of the cross-entropy against the places")
     assign_temperature: float = Field(PLACE_TEMPERATURE, gt=0)
     prototype_weight: float = Field(
         PLACE_WEIGHT,
