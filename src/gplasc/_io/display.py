@@ -29,10 +29,7 @@ _SECONDS = 10.0  # between two lines about a single run; one of many has a third
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a run stands.
-
-    accuracies: class-incremental accuracy after each task that was learned, the mean over its tasks.
-    """
+    """Where a run stands."""
 
     title: str
     task: int
@@ -45,6 +42,7 @@ class Moment:
     seconds_left: float
     terms: Mapping[str, float]
     accuracies: tuple[float, ...] = ()
+    """Class-incremental accuracy after each task that was learned, the mean over its tasks."""
 
     def __str__(self) -> str:
         terms = "  ".join(f"{name} {_rounded(value)}" for name, value in self.terms.items())

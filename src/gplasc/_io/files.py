@@ -19,9 +19,6 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 
     The temporary name keeps the suffix (writers choose their format by it) and lies in the same folder,
     made when missing, because a rename is atomic only inside one file system.
-
-    Raises:
-        UserError: If the file cannot be written.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.tmp{path.suffix}")
@@ -41,11 +38,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 
 
 def write_atomic(path: Path | str, content: bytes | memoryview | str) -> Path:
-    """Write `content` (text as UTF-8, line ends as given) so that no reader ever sees half of it.
-
-    Raises:
-        UserError: If the file cannot be written.
-    """
+    """Write `content` (text as UTF-8, line ends as given) so that no reader ever sees half of it."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
     return Path(path)

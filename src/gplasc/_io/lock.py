@@ -23,11 +23,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     On a file system without locks (some network mounts) the file NAME.soft takes the lock's place while the
     block runs, with a warning. A process that is killed leaves it behind; it is then recognized as stale on
-    the same machine, and has to be deleted by hand on another one.
-
-    Raises:
-        Held: If another process holds it and `wait` is False.
-        OSError: If the folder or the file cannot be made.
+    the same machine; on another one the user has to delete it. `Held` is raised if `wait` is False.
     """
     from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 

@@ -44,18 +44,6 @@ class Table:
     A column given as a string is right-aligned, except the first, which names the rows. A cell is a text, a number or
     None (empty), or one of these with a mark. A text may have several lines. Texts are always shown literally:
     nothing in them is read as markup, formula or control code.
-
-    Args:
-        title: What the table shows; "" leaves it out.
-        columns: Heads of the columns.
-        rows: Cells, as many in each row as there are columns.
-        notes: Sentences below the table.
-        commands: Commands that make the table again, below the notes; in Markdown they are code, to be copied.
-        breaks: Indices of rows that begin a new group; a rule is drawn above them where the format has rules.
-        name: Stem of the file when the table is written to disk; "" if it never is.
-
-    Raises:
-        ValueError: If a row has another number of cells than there are columns.
     """
 
     title: str
@@ -63,8 +51,11 @@ class Table:
     rows: Sequence[Sequence[Value | Marked]]
     notes: Sequence[str] = ()
     breaks: Sequence[int] = ()
+    """Indices of rows that begin a new group."""
     name: str = ""
+    """Stem of the table's files."""
     commands: Sequence[str] = ()
+    """What makes the table again."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -139,12 +130,12 @@ class Table:
         body = ""
         for index, row in enumerate(self.cells):
             body += "  \\midrule\n" if index and index in self.breaks else ""
-            texts = []
-            for align, cell in zip(aligns, row, strict=True):
-                text = _cell(cell, _latex, r" \\ ", r"\textbf{{{}}}")
-                several = "\n" in _show(cell.value)
-                texts.append(rf"\shortstack[{align}]{{{text}}}" if several else text)
-            body += line(texts)
+            texts = [_cell(cell, _latex, r" \\ ", r"\textbf{{{}}}") for cell in row]
+            several = ["\n" in _show(cell.value) for cell in row]
+            stacked = zip(texts, aligns, several, strict=True)
+            body += line(
+                [rf"\shortstack[{align}]{{{text}}}" if many else text for text, align, many in stacked]
+            )
         caption = f"  \\caption{{{_latex(self.title)}}}\n" if self.title else ""
         notes = "".join(f"  \\par\\smallskip\\footnotesize {_latex(note)}\n" for note in self._lines_below)
         return (

@@ -92,12 +92,9 @@ def _run(
     from gplasc._io.display import display
     from gplasc.runs.execute import execute_joined
     from gplasc.runs.show import print_run
-    from gplasc.runs.workspace import Workspace
 
-    workspace = Workspace(
-        saving.out,
-        place.data_dir,
-        place.device,
+    workspace = replace(
+        place.workspace(saving.out),
         save_every=saving.save_every,
         save_steps=saving.save_steps,
         keep_memory=not saving.forget_memory,
