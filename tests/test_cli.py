@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +130,26 @@ def test_set_up_without_python_or_venv_is_a_sentence(python, said, tmp_path):
     assert said in found.stderr
     assert "Traceback" not in found.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ("2>&1 | head -1", 0),
+        ("2>&1 | true", 0),
+        ("2>/dev/full", 0),
+        ("2>&- >&-", 0),
+        ("2>&-", 0),
+        ("--json | head -c 1", 0),
+        (">/dev/full", 1),
+        ("--json >/dev/full", 1),
+    ],
+)
+def test_a_run_goes_on_when_nobody_reads_what_it_says(ends, code, tmp_path):
+    words = [*TINY, *SMALL, "--out", str(tmp_path / "runs")]
+    command = f"set -o pipefail; {shlex.join([sys.executable, '-m', 'gplasc', 'run', *words])} {ends}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 1
+    assert "Traceback" not in done.stderr
+    assert ("standard output cannot be written (No space left on device)" in done.stderr) == (code == 1)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from gplasc._io.output import tolerant
 from gplasc._io.text import duration
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Lines(Display):
     """Plain lines, on standard error by default: one for every run that ends, now and then one for a running one."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._stream = stream or tolerant(sys.stderr)
         self._written: dict[str, float] = {}  # when there was a line about a run
         self._cells: Sequence[Shown] = ()
         self._states: dict[str, str] = {}
@@ -152,7 +153,7 @@ class Live(Lines):
         from rich.live import Live
 
         super().__init__()
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(file=tolerant(sys.stderr))
         self._running: dict[str, tuple[Shown, Moment]] = {}
         self._single: Moment | None = None
         self._phase = ""
@@ -271,4 +272,4 @@ def display(quiet: bool = False) -> Display:
     """Return what fits where standard error goes."""
     if quiet:
         return Display()
-    return Live() if sys.stderr.isatty() else Lines()
+    return Live() if tolerant(sys.stderr).isatty() else Lines()

@@ -6,16 +6,17 @@ A command is imported when it is used, and what it computes with when it runs, s
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import traceback
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
 import gplasc
+from gplasc._io.output import tolerant
 from gplasc.cli._errors import explain
 from gplasc.cli._help import HelpFormatter
 from gplasc.cli._options import Launch
@@ -69,34 +70,39 @@ def main(words: list[str] | None = None) -> NoReturn:
     """
     warnings.showwarning = lambda message, *_: print(f"gplasc: note: {message}", file=sys.stderr)
     words = sys.argv[1:] if words is None else words
+    with redirect_stdout(tolerant(sys.stdout)) as out, redirect_stderr(tolerant(sys.stderr)):
+        code = _run(words)
+        out.flush()
+        error: OSError | None = out.error  # type: ignore[attr-defined]
+        if code == 0 and error and not isinstance(error, BrokenPipeError):  # `head` has read what it wanted
+            code = _say(f"gplasc: standard output cannot be written ({error.strerror}); make room", 1)
+    sys.exit(code)
+
+
+def _run(words: list[str]) -> int:
+    """Run a command and return the exit code."""
     try:
         if not words:
             raise UserError("no command was given; `gplasc --help` lists them")
         if words[0] in app.help_flags:
             app.resolved_commands()  # the list shows the first line of each
-        code = app(words) or 0
+        code: int | Launch = app(words) or 0
         if isinstance(code, Launch):
             from gplasc.learning.launch import launch
 
-            code = launch(words, code.processes)
+            return launch(words, code.processes)
+        return code
     except CycloptsError as error:
-        code = _say(f"gplasc: {explain(error)}", 2)
+        return _say(f"gplasc: {explain(error)}", 2)
     except UserError as error:
-        code = _say(f"gplasc: {error}", 2)
+        return _say(f"gplasc: {error}", 2)
     except Interrupted:
-        code = _say("interrupted and saved; run the same command again to continue", 130)
+        return _say("interrupted and saved; run the same command again to continue", 130)
     except KeyboardInterrupt:
-        code = _say("gplasc: interrupted", 130)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        return _say("gplasc: interrupted", 130)
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        code = _say(
-            f"gplasc: unexpected {reason} (the trace is in {_save_trace()}; please report it)",
-            1,
-        )
-    sys.exit(code)
+        return _say(f"gplasc: unexpected {reason} (the trace is in {_save_trace()}; please report it)", 1)
 
 
 def _say(text: str, code: int) -> int:
