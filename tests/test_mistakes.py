@@ -17,6 +17,7 @@ import gplasc
 from gplasc._io.display import Live, Moment
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
+from gplasc.runs.restore import restore
 from gplasc.streams import open_stream
 
 STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2"
@@ -343,6 +344,20 @@ def test_records_that_are_none_are_skipped_by_the_report(capsys):
     assert call("report", "out", "-o", "page.html") == 0
     assert capsys.readouterr().err.count("skipped: ") == 4
     assert "finetune" in Path("page.html").read_text()
+
+
+def test_a_copied_record_of_another_run_is_refused(capsys):
+    first, second = run("finetune"), run("finetune", seed=1)
+    shutil.copy(first.folder / "record.json", second.folder / "record.json")
+    said = f"is the record of the run {first.run_id}, a copy; delete it to run again"
+    with pytest.raises(UserError, match=said):
+        run("finetune", seed=1)
+    with pytest.raises(UserError, match=said):
+        restore(second.folder)
+    assert call("report", "out") == 0
+    assert said in capsys.readouterr().err
+    shutil.copytree(first.folder, "kept")  # under a name of one's own
+    assert restore(Path("kept")).record.run_id == first.run_id
 
 
 def test_a_complete_record_that_cannot_be_read_is_not_to_be_deleted():

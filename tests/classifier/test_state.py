@@ -37,6 +37,13 @@ def test_a_loaded_classifier_predicts_and_goes_on_bit_for_bit(method, new, tmp_p
     assert second.get_params() == first.get_params()
 
 
+def test_settings_of_numpy_are_saved(new, tmp_path):
+    settings = {"buffer": np.int64(12), "seed": np.int32(3), "held_out": np.float32(0.5)}
+    new(**settings, **{"train.epochs": np.int64(1)}).learn(*arrays(0, 1)).save(tmp_path / "state")
+    loaded = ContinualClassifier.load(tmp_path / "state").get_params()
+    assert {name: loaded[name] for name in settings} == settings
+
+
 def test_a_state_that_cannot_be_read_is_explained(new, tmp_path):
     folder = tmp_path / "state"
     with pytest.raises(UserError, match="there is no classifier"):

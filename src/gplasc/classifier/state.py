@@ -179,7 +179,8 @@ def write_state(folder: Path, parameters: Mapping[str, Any], model: ClassifierMo
         "memory": {"rows": len(memory), "capacity": memory.capacity, "held_out": model.num_held_out},
         "files": files,
     }
-    write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")
+    plain = json.dumps(index, indent=1, default=lambda value: value.tolist())  # of numpy
+    write_atomic(folder / INDEX, plain + "\n")
     for path in [*folder.glob("learned-*.pt"), *folder.glob("encoder-*.pt")]:
         if path.name not in files.values():
             path.unlink(missing_ok=True)

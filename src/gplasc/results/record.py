@@ -6,6 +6,7 @@ Metrics are not stored; they are computed from the accuracy matrices, so a new o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from gplasc.evaluation.metrics import SCENARIOS, summarize
 from gplasc.settings.parse import flatten
 
 RECORD = "record.json"
+_RUN_ID = re.compile("[0-9a-f]{12}")
 FORMAT = 2
 
 _Matrix = list[list[float | None]]
@@ -199,6 +201,9 @@ def read_record(folder: Path) -> Record | None:
         raise UserError(f"{path} is not the record of a run ({error}); delete it to run again") from None
     if not isinstance(data, dict) or "run_id" not in data:
         raise UserError(f"{path} is not the record of a run; delete it to run again")
+    name = folder.absolute().name
+    if _RUN_ID.fullmatch(name) and data["run_id"] != name:
+        raise UserError(f"{path} is the record of the run {data['run_id']}, a copy; delete it to run again")
     if data.get("format") != FORMAT:
         raise UserError(
             f"{path} has the format {data.get('format', 1)!r} of another version of gplasc, this one reads {FORMAT}; "
