@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gplasc.learning import Callback, Method, Plugin
     from gplasc.models import ForeignEncoder
     from gplasc.runs.api import run
-    from gplasc.runs.execute import Result
+    from gplasc.runs.result import Result, load_runs
     from gplasc.settings.components import list_methods, list_plugins
     from gplasc.settings.types import Config, Settings
     from gplasc.streams import list_streams, open_stream
@@ -41,6 +41,7 @@ __all__ = [
     "list_methods",
     "list_plugins",
     "list_streams",
+    "load_runs",
     "open_stream",
     "run",
 ]
@@ -54,12 +55,13 @@ _HOMES = {
     "GPLASCLoop": "criterion.loop",
     "Method": "learning",
     "Plugin": "learning",
-    "Result": "runs.execute",
+    "Result": "runs.result",
     "Settings": "settings.types",
     "compare": "study.api",
     "list_methods": "settings.components",
     "list_plugins": "settings.components",
     "list_streams": "streams",
+    "load_runs": "runs.result",
     "open_stream": "streams",
     "run": "runs.api",
 }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gplasc._io.files import write_atomic
 from gplasc._io.text import html_text, printable
+from gplasc.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -151,6 +153,15 @@ class Table:
         writer.writerow([csv_text(column.name) for column in self.heads])
         writer.writerows([[csv_text(cell.value) for cell in row] for row in self.cells])
         return out.getvalue()
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas."""
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError:
+            raise UserError("pandas is not installed; a data frame needs it: pip install pandas") from None
+        rows = [[cell.value for cell in row] for row in self.cells]
+        return pandas.DataFrame(rows, columns=[column.name for column in self.heads])
 
     def to_html(self) -> str:
         """Return a table element; marks, left-aligned cells and long texts are classes, for the page's style sheet.

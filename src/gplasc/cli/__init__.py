@@ -25,11 +25,11 @@ from gplasc.errors import Interrupted, UserError
 _COMMANDS = {
     "Compare methods": ("demo", "run", "compare", "sweep", "tune", "reproduce", "report"),
     "Classify your images": ("learn", "predict", "info", "export", "features"),
-    "Inspect and check": ("list", "show", "data", "check", "completion"),
+    "Inspect and check": ("list", "show", "runs", "data", "check", "completion"),
 }
 _FILES = {  # of commands that share the file of another one
     "completion": "check", "demo": "report", "export": "info", "features": "data", "list": "show",
-    "reproduce": "compare", "tune": "sweep",
+    "reproduce": "compare", "runs": "show", "tune": "sweep",
 }  # fmt: skip
 
 

@@ -1,9 +1,10 @@
-"""Commands ``show`` and ``list``."""
+"""Commands ``show``, ``runs`` and ``list``."""
 
 from __future__ import annotations
 
 import json as json_module
 from dataclasses import replace
+from pathlib import Path
 
 from gplasc.cli._options import DEFAULTS, RunOptions
 
@@ -43,6 +44,31 @@ def _show(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool =
     stated = options.in_file() | options.named()
     sources = {name: "given" if name in stated else OURS for name in DEFAULTS}
     print_settings(resolved.model_copy(update={"sources": resolved.sources | sources}))
+    return 0
+
+
+def _runs(*folders: Path, csv: bool = False) -> int:
+    """List the runs of a folder with their accuracies.
+
+    In Python, gplasc.load_runs("runs") returns them as a data frame with all settings and metrics.
+
+    For example:
+
+    gplasc runs
+
+    gplasc runs runs other --csv > runs.csv
+
+    Args:
+        folders: Folders of runs; every run in or below them is listed; default: runs.
+        csv: Print comma-separated values.
+    """
+    from gplasc.runs.show import list_runs
+
+    table = list_runs(folders or (Path("runs"),))
+    if csv:
+        print(table.to_csv(), end="")
+    else:
+        table.print(compact=True)
     return 0
 
 

@@ -74,9 +74,6 @@ def write_report(
     Records that cannot be used are named on standard error and skipped. Runs that were evaluated on a validation
     split, as trials of a search are, are left out if there are others.
     """
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}; give the folder that `gplasc run --out` wrote to")
     records, skipped = load_records(folders)
     tested = [record for record in records if record.flat.get("data.evaluate_on") != "validation"]
     if tested and (trials := len(records) - len(tested)):

@@ -223,6 +223,10 @@ def load_records(folders: Iterable[Path]) -> tuple[list[Record], list[str]]:
     The second list has a sentence for each one that was skipped because it is damaged, of another version, or written
     by something else.
     """
+    folders = list(folders)
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {folder}; give the folder that `gplasc run --out` wrote to")
     records: dict[str, Record] = {}
     skipped = []
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECORD))):

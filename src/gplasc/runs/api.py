@@ -13,7 +13,8 @@ from gplasc.errors import UserError
 from gplasc.learning import Callback
 from gplasc.models import EncoderBuilder
 from gplasc.runs.encoder import choose_encoder
-from gplasc.runs.execute import Result, execute
+from gplasc.runs.execute import execute
+from gplasc.runs.result import Result
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,34 +29,15 @@ from gplasc.methods import find_method
 from gplasc.models import Encoder
 from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs._describe import describe
+from gplasc.runs._folder import RunFolder
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
 from gplasc.runs.precision import settle
+from gplasc.runs.result import Result
 from gplasc.runs.spec import RunSpec
-from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
+from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, Workspace
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
-
-
-@dataclass(frozen=True)
-class Result:
-    """A complete run: its record (see `gplasc.results.record`) and its folder."""
-
-    record: Record
-    folder: Path
-
-    @property
-    def run_id(self) -> str:
-        """The hash of the settings, of the user's own source files and of the data."""
-        return self.record.run_id
-
-    def metric(self, name: str = "final_accuracy", scenario: str = "class_il") -> float:
-        """Return one metric, class-incremental by default.
-
-        Raises:
-            UserError: If there is no such metric or scenario.
-        """
-        return self.record.metric(name, scenario)
 
 
 def execute(
@@ -88,9 +69,9 @@ def execute(
                 if record is None:
                     inputs = (stream, encoder)
                     record = _compute(spec, workspace, folder, inputs, callbacks, display, processes)
-                    return Result(record, folder.path)
+                    return Result(record, folder.path, spec)
         processes.from_first(None)
-        return Result(record, folder.path)
+        return Result(record, folder.path, spec)
     finally:
         display.close()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
@@ -13,14 +16,17 @@ from gplasc.learning import Learner
 from gplasc.learning.checkpoints import digest
 from gplasc.learning.devices import check_device
 from gplasc.learning.evaluator import evaluation_samples
-from gplasc.models import Network
+from gplasc.models import EncoderBuilder, Network
 from gplasc.results.record import Record, read_record
 from gplasc.runs.build import build_learner
+from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import WEIGHTS
-from gplasc.settings.types import Config
+from gplasc.settings.components import is_file, source_digest
+from gplasc.settings.types import OBJECT, Config
 from gplasc.streams import Samples, Stream, Task
+from gplasc.streams.arrays import as_images
 
 
 @dataclass(frozen=True)
@@ -37,41 +43,63 @@ class Restored:
         """Encoder and heads as they were after the last task."""
         return self.learner.ctx.network
 
+    @property
+    def predictor(self) -> nn.Module:
+        """Maps features (N, D) to class scores (N, C), as it was after the last task."""
+        assert self.learner.ctx.predictor is not None
+        return self.learner.ctx.predictor
+
     def evaluation_samples(self, task: Task) -> Samples:
         """Return the split of a task that the run was evaluated on."""
         return evaluation_samples(task, self.config)
 
-    def features(self, samples: Samples) -> Tensor:
-        """Return the encoder's raw features of the samples, (N, D) float32 on the CPU."""
-        return self.learner.ctx.features(samples).cpu()
+    def features(self, images: Samples | Any) -> Tensor:
+        """Return the encoder's raw features, (N, D) float32 on the CPU.
+
+        Args:
+            images: Samples of a task, or uint8 images, N x H x W x C or N x C x H x W, of the size of the stream's.
+        """
+        if not isinstance(images, Samples):
+            x = as_images(images, "images")
+            if x.shape[1:] != self.stream.image_shape:
+                raise UserError(
+                    f"images are {tuple(x.shape[1:])}, those of the stream {self.stream.image_shape}; resize them"
+                )
+            images = Samples(x, x.new_zeros(len(x), dtype=torch.int64))
+        return self.learner.ctx.features(images).cpu()
 
 
 def restore(
     folder: Path,
     *,
+    spec: RunSpec | None = None,
+    method: str | None = None,
+    plugins: Sequence[str] = (),
+    encoder: str | nn.Module | EncoderBuilder | None = None,
     data_dir: str | Path | None = None,
     stream: Stream | None = None,
     device: str | None = None,
 ) -> Restored:
     """Load the network of a finished run, checked bit for bit against its record, and open its stream.
 
-    `stream` is the stream itself where it has no name that can be opened.
+    Code is loaded from the files that ``spec`` or the caller names, never from those that a record names. `stream` is
+    the stream itself where it has no name that can be opened.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     record = read_record(folder)
     if record is None:
         raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
+    choice = None if encoder is None else choose_encoder(encoder).built()
+    if spec is None:
+        spec = _planned(record, (method, *plugins), choice)
+    elif spec.run_id != record.run_id:
+        raise UserError(
+            f"{folder} holds the run {record.run_id}, not {spec.run_id}; run it again with --restart"
+        )
     path = folder / WEIGHTS
-    try:
-        open_regular(path).close()
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
-    spec, device = RunSpec.stored(record), check_device(device)
-    stream, encoder = open_inputs(spec, data_dir, stream=stream, device=device)
-    learner = build_learner(spec.config, stream, encoder=encoder, device=device)
+    tensors, device = _read_weights(path), check_device(device)
+    own_encoder = choice.encoder if choice else None
+    stream, opened = open_inputs(spec, data_dir, stream=stream, encoder=own_encoder, device=device)
+    learner = build_learner(spec.config, stream, encoder=opened, device=device)
     ctx = learner.ctx
     # Settings that a module keeps next to its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
@@ -91,3 +119,45 @@ def restore(
     ctx.predictor.load_state_dict(predictor)
     ctx.predictor.eval()
     return Restored(record, spec.config, stream, learner)
+
+
+def _planned(record: Record, given: Sequence[str | None], encoder: EncoderChoice | None) -> RunSpec:
+    """Return what was computed; code is loaded only from the files that were given, and if it is the same."""
+    identity, names = record["settings"].get("identity", {}), [record.method, *record.plugins]
+    for place, name in enumerate(names):
+        if is_file(name):
+            named = given[place] if place < len(given) else None
+            digests = {source_digest(named)} if named else set()
+            _check_named(name, named, digests, identity.get(name), "plugins" if place else "method")
+            names[place] = str(named)
+    wanted = str(record.flat.get("model.encoder", ""))
+    if ":" in wanted:
+        digests = {encoder.identity} if encoder else set()
+        if encoder and not encoder.name.startswith(
+            OBJECT
+        ):  # records of version 0.2.0 and before cover the source alone
+            digests.add(source_digest(encoder.name))
+        _check_named(wanted, encoder.name if encoder else None, digests, identity.get("encoder"), "encoder")
+    return RunSpec.stored(record, names[0], names[1:])
+
+
+def _check_named(name: str, named: str | None, digests: set[str], digest: str | None, argument: str) -> None:
+    if named is None:
+        raise UserError(
+            f"the run used {name}; code that a record names is not loaded unless you name it: load({argument}=...)"
+        )
+    if digest not in digests:
+        raise UserError(
+            f"{named} is not what the run used as {name}; give that version: load({argument}=...)"
+        )
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        open_regular(path).close()
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None

@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gplasc._io.table import Column, Marked, Table
 from gplasc._io.text import duration
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.results.record import Record
+from gplasc.results.record import RECORD, Record, load_records
+from gplasc.runs._folder import read_settings
 from gplasc.runs.spec import OURS, RunSpec, find_components
+from gplasc.runs.workspace import SETTINGS
+from gplasc.settings.parse import flatten
 from gplasc.streams.augment import DEVIATIONS
 
+_NAMED = ("stream", "buffer", "seed", "scale")
 
-def print_run(record: Record, folder: Path) -> None:
-    """Print a run's accuracies: a matrix row per task learned, and the metrics of both scenarios."""
-    for scenario, title in SCENARIOS.items():
-        _matrix(record, scenario, title).print()
+
+def run_tables(record: Record, folder: Path) -> list[Table]:
+    """Return a run's accuracies: a matrix row per task learned, and the metrics of both scenarios."""
     rows = [
         [name.replace("_", " "), *(f"{record.metric(name, scenario):.2f}" for scenario in SCENARIOS)]
         for name in record.metrics["class_il"]
     ]
     notes = [f"{record.steps} steps in {duration(record.seconds)}; saved in {folder}"]
-    Table("metrics", ["", *SCENARIOS.values()], rows, notes=notes).print()
+    metrics = Table("metrics", ["", *SCENARIOS.values()], rows, notes=notes)
+    return [*(_matrix(record, scenario, title) for scenario, title in SCENARIOS.items()), metrics]
+
+
+def print_run(record: Record, folder: Path) -> None:
+    """Print the tables of a run."""
+    for table in run_tables(record, folder):
+        table.print()
+
+
+def list_runs(folders: Sequence[Path]) -> Table:
+    """Return a table of the complete runs in (or below) folders, and of those that were cut off."""
+    records, skipped = load_records(folders)
+    rows = []
+    for record in records:
+        texts = (f"{record.metric(scenario=name):.2f}" for name in SCENARIOS)
+        rows.append(
+            [record.title, *(str(record.flat.get(name, "")) for name in _NAMED), *texts, record.run_id]
+        )
+    for path in (path for folder in folders for path in folder.rglob(SETTINGS)):
+        if not (path.parent / RECORD).exists() and (flat := flatten(read_settings(path))):
+            title = "+".join([Path(str(flat.get("method"))).stem, *map(str, flat.get("plugins", ()))])
+            texts = ("cut off" for _ in SCENARIOS)
+            rows.append([title, *(str(flat.get(name, "")) for name in _NAMED), *texts, path.parent.name])
+    columns: list[Column | str] = [*(Column(name, "left") for name in ("method", *_NAMED))]
+    columns += [*SCENARIOS.values(), "run"]
+    return Table("", columns, sorted(rows), notes=[f"skipped: {sentence}" for sentence in skipped])
 
 
 def print_settings(spec: RunSpec) -> None:

@@ -89,12 +89,16 @@ class RunSpec(Settings):
         return self.model_copy(update={"config": config, "sources": {**self.sources, _PRECISION: source}})
 
     @classmethod
-    def stored(cls, record: Record) -> RunSpec:
-        """Return what was computed, with the run id of the record; settings by old names are read as the new ones."""
+    def stored(cls, record: Record, method: str, plugins: Sequence[str]) -> RunSpec:
+        """Return what was computed, by a method and plug-ins under the names that they have now.
+
+        Settings by old names are read as the new ones.
+        """
         config: Config = _validated(Config, record["settings"], "")
-        kinds = find_components(config.method, config.plugins)
-        groups = dict(zip(kinds, config.options.values(), strict=True))
-        return cls(config=config.model_copy(update=_options(kinds, groups)), sources=record.sources)
+        kinds = find_components(method, plugins)
+        options = _options(kinds, dict(zip(kinds, config.options.values(), strict=True)))
+        named = {"method": method, "plugins": tuple(plugins)}
+        return cls(config=config.model_copy(update=named | options), sources=record.sources)
 
     def _with_data(self, digest: str) -> RunSpec:
         return self.model_copy(update={"config": _identified(self.config, "data", digest)})

@@ -82,7 +82,7 @@ def _kind(config: Config) -> _Kind:
 def _recorded(out: Path) -> dict[_Kind, float]:
     """Return the mean duration of the complete runs of each kind."""
     seconds: dict[_Kind, list[float]] = defaultdict(list)
-    for record in load_records([out])[0]:
+    for record in load_records([out] if out.exists() else [])[0]:
         with suppress(ValidationError, KeyError):  # settings of another version
             seconds[_kind(Config(**record["settings"]))].append(record.seconds)
     return {kind: fmean(each) for kind, each in seconds.items()}

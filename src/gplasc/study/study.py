@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from gplasc._io.display import Display
 from gplasc._io.table import Column, Table
-from gplasc.errors import UserError
 from gplasc.results.group import Group, Measure, by_measure, measured
 from gplasc.results.record import Record, read_record
 from gplasc.runs.precision import settle
@@ -152,12 +150,9 @@ class Study:
         Raises:
             UserError: If pandas is not installed.
         """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError:
-            raise UserError("pandas is not installed; to_frame needs it: pip install pandas") from None
-        table = self.runs_table(list(dict.fromkeys(m for own in self.numbers.values() for m in own)))
-        return pandas.DataFrame(table.rows, columns=list(table.columns))
+        return self.runs_table(
+            list(dict.fromkeys(m for own in self.numbers.values() for m in own))
+        ).to_frame()
 
     def complete_cells(self) -> list[Cell]:
         """Return the cells whose run has a record."""
@@ -169,8 +164,13 @@ class Study:
 
         place, config = self.workspace, cell.spec.config
         key = (config.stream, config.data)
-        stream = self._streams.get(key)
-        opened = restore(place.out / cell.run_id, data_dir=place.data_dir, device=place.device, stream=stream)
+        opened = restore(
+            place.out / cell.run_id,
+            spec=cell.spec,
+            data_dir=place.data_dir,
+            device=place.device,
+            stream=self._streams.get(key),
+        )
         self._streams[key] = opened.stream
         return opened
 
