@@ -321,7 +321,7 @@ def test_names_with_markup_are_printed_as_they_are(capsys, monkeypatch):
     live = Live()
     live.show(Moment("a[/b]", 0, 1, 0, 1, 1, 2, 3.0, 4.0, {"x[/c]": 1.0}))
     live.phase("probe[/d]")
-    live._live.refresh()
+    live._progress.refresh()
     live.say("y[/e]")
     live.close()
     assert "y[/e]" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from gplasc._io.output import tolerant
 from gplasc._io.text import duration
@@ -15,16 +15,6 @@ from gplasc._io.text import duration
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SIGNS = {  # of each state, with its style
-    "waiting": ("·", "dim"),
-    "busy": ("⋯", "dim"),
-    "running": ("▶", "bold cyan"),
-    "done": ("✓", "green"),
-    "already": ("✓", "green dim"),
-    "interrupted": ("‖", "yellow"),
-    "failed": ("✗", "bold red"),
-}
-_MOST_ROWS = 30  # of the grid of runs
 _SECONDS = 10.0  # between two lines about a single run; one of many has a third of the lines
 
 
@@ -68,14 +58,6 @@ class Shown(Protocol):
     @property
     def run_id(self) -> str:
         """The name of the run."""
-
-    @property
-    def row(self) -> str:
-        """Its row in the grid of runs."""
-
-    @property
-    def column(self) -> str:
-        """Its column in the grid of runs."""
 
     @property
     def text(self) -> str:
@@ -146,42 +128,49 @@ class Lines(Display):
 
 
 class Live(Lines):
-    """A bar for a single run; for many a grid with a sign for every seed, and a line for every running run."""
+    """A bar for each run that is computed; of many runs also one for all, with how many are in each state."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
-        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
         super().__init__()
-        self._console = console or Console(file=tolerant(sys.stderr))
-        self._running: dict[str, tuple[Shown, Moment]] = {}
-        self._single: Moment | None = None
-        self._phase = ""
+        self._bars: dict[str, TaskID] = {}
         self._start = time.monotonic()
         self._computed = 0
-        self._live = Live(console=self._console, get_renderable=self.picture, transient=True)
+        self._progress = Progress(
+            TextColumn("{task.description}", style="bold", markup=False),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}", style="dim", markup=False),
+            console=console or Console(file=tolerant(sys.stderr)),
+            transient=True,
+        )
 
     def begin(self, cells: Sequence[Shown]) -> None:
         """Take the runs and start to draw."""
         super().begin(cells)
         self._start, self._computed = time.monotonic(), 0
-        self._live.start()
+        self._summarize()
 
     def show(self, moment: Moment, cell: Shown | None = None) -> None:
         """Draw the moment from now on."""
-        self._phase = ""
-        if cell is None:
-            self._single = moment
-        else:
-            self._running[cell.run_id] = (cell, moment)
-            if cell.run_id in self._states:
-                self._states[cell.run_id] = "running"
-        self._live.start()
+        if cell and cell.run_id in self._states:
+            self._states[cell.run_id] = "running"
+        title, state = f"{cell.text if cell else moment.title} task {moment.task + 1}/{moment.tasks}", ""
+        if not cell:
+            terms = "".join(f" {name} {_rounded(value)}" for name, value in moment.terms.items())
+            speed = f" {moment.images_per_second:.0f} img/s "
+            state = f"epoch {moment.epoch + 1}/{moment.epochs}{terms}{speed}"
+        state += f"{duration(moment.seconds_left)} left"
+        self._draw(cell.run_id if cell else "", state, title, moment.done, max(moment.total, 1))
 
     def ended(self, cell: Shown, state: str, text: str) -> None:
-        """Draw the sign of the state from now on."""
-        self._running.pop(cell.run_id, None)
+        """Remove the bar of the run."""
+        if cell.run_id in self._bars:
+            self._progress.remove_task(self._bars.pop(cell.run_id))
         super().ended(cell, state, text)
+        self._summarize()
 
     def _announce(self, state: str, text: str) -> None:
         self._computed += state == "done"
@@ -190,82 +179,34 @@ class Live(Lines):
 
     def say(self, text: str) -> None:
         """Print a line above what is drawn."""
-        self._console.print(text, highlight=False, markup=False)
+        self._progress.console.print(text, highlight=False, markup=False)
 
     def phase(self, name: str) -> None:
         """Name the phase next to the bar."""
-        self._phase = name
-        self._live.start()
+        self._draw("", f"{name} …")
 
     def close(self) -> None:
         """Remove what is drawn."""
-        self._live.stop()
+        self._progress.stop()
 
-    def picture(self) -> Any:
-        """Return what is drawn, for rich."""
-        from rich.console import Group
-        from rich.text import Text
-
-        parts: list[Any] = [self._bar()] if self._single or self._phase else []
-        rows = list(dict.fromkeys(cell.row for cell in self._cells))
-        if 0 < len(rows) <= _MOST_ROWS:
-            parts.append(self._grid(rows))
-        for cell, moment in list(self._running.values()):
-            share = moment.done / max(moment.total, 1)
-            left = duration(moment.seconds_left)
-            parts.append(
-                Text(f"▶ {cell.text}: task {moment.task + 1}/{moment.tasks}, {share:.0%}, {left} left")
-            )
-        if self._cells:
-            parts.append(Text(self._summary(), style="dim"))
-        return Group(*parts)
-
-    def _bar(self) -> Any:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        moment = self._single
-        title = f"{moment.title} task {moment.task + 1}/{moment.tasks}" if moment else ""
-        done, total = (moment.done, moment.total) if moment else (0, None)
-        state = Text(f"{self._phase} …", style="dim")
-        if moment and not self._phase:
-            state = Text(f"epoch {moment.epoch + 1}/{moment.epochs}")
-            for name, value in moment.terms.items():
-                state.append(f" {name} ").append(_rounded(value), style="cyan")
-            speed = f" {moment.images_per_second:.0f} img/s {duration(moment.seconds_left)} left"
-            state.append(speed, style="dim")
-        row = Table.grid(padding=(0, 1, 0, 0))
-        row.add_row(
-            Text(title, style="bold"),
-            ProgressBar(total, done, width=24),
-            f"{done}/{total}" if moment else "",
-            state,
+    def _draw(
+        self, bar: str, state: str, title: str = "", done: int | None = None, total: int | None = None
+    ) -> None:
+        """Draw a bar; what is not given stays as it is."""
+        if bar not in self._bars:
+            self._bars[bar] = self._progress.add_task(title, total=None, state=state)
+        self._progress.update(
+            self._bars[bar], description=title or None, completed=done, total=total, state=state
         )
-        return row
+        self._progress.start()
 
-    def _grid(self, rows: Sequence[str]) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
-        columns = list(dict.fromkeys(cell.column for cell in self._cells))
-        signs = {(row, column): Text() for row in rows for column in columns}
-        for cell in self._cells:
-            signs[cell.row, cell.column].append(*_SIGNS[self._states[cell.run_id]])
-        table = Table(box=None, pad_edge=False)
-        for column in ("", *columns):
-            table.add_column(Text(column), overflow="fold")
-        for row in rows:
-            table.add_row(Text(row), *(signs[row, column] for column in columns))
-        return table
-
-    def _summary(self) -> str:
+    def _summarize(self) -> None:
         counts = Counter(self._states.values())
-        text = ", ".join(f"{counts[state]} {state}" for state in _SIGNS if counts[state])
-        spent = time.monotonic() - self._start
-        left = counts["waiting"] + counts["running"]
+        text = ", ".join(f"{number} {state}" for state, number in counts.items())
+        spent, left = time.monotonic() - self._start, counts["waiting"] + counts["running"]
         guess = f", about {duration(spent / self._computed * left)} left" if self._computed and left else ""
-        return f"{len(self._cells)} runs: {text}; {duration(spent)}{guess}"
+        ended = len(self._cells) - left - counts["busy"]
+        self._draw("all", f"{text}; {duration(spent)}{guess}", "runs", ended, len(self._cells))
 
 
 def display(quiet: bool = False) -> Display:
