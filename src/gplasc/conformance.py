@@ -48,7 +48,7 @@ class _Failure(Exception):
     """A check has failed; the message says how."""
 
 
-def check_method(method: str, plugins: Sequence[str] = ()) -> list[_Outcome]:
+def _check_method(method: str, plugins: Sequence[str] = ()) -> list[_Outcome]:
     """Run all checks on a method, given by its name or the path of its file, with plug-ins."""
     subject = _Subject(method, tuple(plugins))
     subject.settings(_STREAM, _BUFFER)  # an unknown name or an unreadable file is the caller's mistake
@@ -76,7 +76,9 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
     ):  # if it is no plug-in, what is wrong with it is said when it is taken for a method
         find_component(name, "plugins", Plugin)
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
-    columns = {"+".join(section_names(method, added)): check_method(method, added) for method, added in pairs}
+    columns = {
+        "+".join(section_names(method, added)): _check_method(method, added) for method, added in pairs
+    }
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)

@@ -48,9 +48,9 @@ def _show(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool =
 
 
 def _runs(*folders: Path, csv: bool = False) -> int:
-    """List the runs of a folder with their accuracies.
+    """List the complete runs of a folder.
 
-    In Python, gplasc.load_runs("runs") returns them as a data frame with all settings and metrics.
+    In Python, gplasc.load_runs("runs") returns them as a data frame.
 
     For example:
 
@@ -60,15 +60,14 @@ def _runs(*folders: Path, csv: bool = False) -> int:
 
     Args:
         folders: Folders of runs; every run in or below them is listed; default: runs.
-        csv: Print comma-separated values.
+        csv: Print comma-separated values, with all settings and metrics.
     """
     from gplasc.runs.show import list_runs
 
-    table = list_runs(folders or (Path("runs"),))
-    if csv:
-        print(table.to_csv(), end="")
-    else:
-        table.print(compact=True)
+    metrics = [f"{scenario}.final_accuracy" for scenario in ("class_il", "task_il")]
+    short = ["run_id", "title", "stream", "buffer", "seed", "scale", *metrics]
+    table = list_runs(folders or (Path("runs"),), () if csv else short)
+    print(table.to_csv(), end="") if csv else table.print(compact=True)
     return 0
 
 

@@ -50,7 +50,7 @@ class RunFolder:
         settings = config.model_dump(mode="json")
         identity = settings.pop("identity")
         for path in self.path.parent.glob(f"*/{SETTINGS}") if note_unfinished else ():
-            other = read_settings(path)
+            other = _read_settings(path)
             before = other.pop("identity", {})
             if other == settings and not (path.parent / RECORD).exists():
                 changed = [name for name in {*identity, *before} if identity.get(name) != before.get(name)]
@@ -79,8 +79,7 @@ class RunFolder:
         checkpoints.delete_all(self.path)
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """Return the settings that a run was begun with; nothing if the file is damaged."""
+def _read_settings(path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(read_text(path))
     except (OSError, ValueError):

@@ -24,7 +24,7 @@ from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import WEIGHTS
 from gplasc.settings.components import is_file, source_digest
-from gplasc.settings.types import OBJECT, Config
+from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
 from gplasc.streams.arrays import as_images
 
@@ -122,34 +122,32 @@ def restore(
 
 
 def _planned(record: Record, given: Sequence[str | None], encoder: EncoderChoice | None) -> RunSpec:
-    """Return what was computed; code is loaded only from the files that were given, and if it is the same."""
+    """Return what was computed; code is loaded only from files that were given, in the version that the run used."""
     identity, names = record["settings"].get("identity", {}), [record.method, *record.plugins]
+
+    def check(
+        name: str, named: str | None, argument: str, digest: str | None, digests: Sequence[str]
+    ) -> None:
+        if named is None:
+            raise UserError(
+                f"the run used {name}; code that a record names is not loaded unless you name it: load({argument}=...)"
+            )
+        if digest not in digests:
+            raise UserError(
+                f"{named} is not what the run used as {name}; give that version: load({argument}=...)"
+            )
+
     for place, name in enumerate(names):
         if is_file(name):
             named = given[place] if place < len(given) else None
-            digests = {source_digest(named)} if named else set()
-            _check_named(name, named, digests, identity.get(name), "plugins" if place else "method")
+            digests = [source_digest(named)] if named else []
+            check(name, named, "plugins" if place else "method", identity.get(name), digests)
             names[place] = str(named)
     wanted = str(record.flat.get("model.encoder", ""))
     if ":" in wanted:
-        digests = {encoder.identity} if encoder else set()
-        if encoder and not encoder.name.startswith(
-            OBJECT
-        ):  # records of version 0.2.0 and before cover the source alone
-            digests.add(source_digest(encoder.name))
-        _check_named(wanted, encoder.name if encoder else None, digests, identity.get("encoder"), "encoder")
+        own = [encoder.identity] if encoder else []
+        check(wanted, encoder.name if encoder else None, "encoder", identity.get("encoder"), own)
     return RunSpec.stored(record, names[0], names[1:])
-
-
-def _check_named(name: str, named: str | None, digests: set[str], digest: str | None, argument: str) -> None:
-    if named is None:
-        raise UserError(
-            f"the run used {name}; code that a record names is not loaded unless you name it: load({argument}=...)"
-        )
-    if digest not in digests:
-        raise UserError(
-            f"{named} is not what the run used as {name}; give that version: load({argument}=...)"
-        )
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:

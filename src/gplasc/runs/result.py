@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.results.record import Record, load_records, read_record
-from gplasc.runs.show import run_tables
+from gplasc.results.record import Record, read_record
+from gplasc.runs.show import list_runs, run_tables
 from gplasc.runs.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -157,18 +156,9 @@ class Result:
 def load_runs(folder: str | Path = "runs") -> Any:
     """Return a data frame of pandas with a line for each complete run in (or below) a folder.
 
-    Its columns are the run id, every setting by its dotted name, and every metric as ``class_il.final_accuracy``.
+    Its columns are the run id, the title, every setting by its dotted name, and metrics as ``class_il.final_accuracy``.
 
     Raises:
-        UserError: If pandas is not installed, or there is no folder.
+        UserError: If pandas is not installed, or there is no such folder.
     """
-    records, skipped = load_records([Path(folder)])
-    for sentence in skipped:
-        warnings.warn(f"skipped: {sentence}", stacklevel=2)
-    lines = [
-        {"run_id": record.run_id, **record.flat}
-        | {f"{name}.{key}": value for name, own in record.metrics.items() for key, value in own.items()}
-        for record in records
-    ]
-    columns = list(dict.fromkeys(name for line in lines for name in line))
-    return Table("", columns, [[line.get(name) for name in columns] for line in lines]).to_frame()
+    return list_runs([Path(folder)]).to_frame()

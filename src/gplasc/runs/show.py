@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from gplasc._io.table import Column, Marked, Table
 from gplasc._io.text import duration
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.results.record import RECORD, Record, load_records
-from gplasc.runs._folder import read_settings
+from gplasc.results.record import Record, load_records
 from gplasc.runs.spec import OURS, RunSpec, find_components
-from gplasc.runs.workspace import SETTINGS
-from gplasc.settings.parse import flatten
 from gplasc.streams.augment import DEVIATIONS
-
-_NAMED = ("stream", "buffer", "seed", "scale")
 
 
 def run_tables(record: Record, folder: Path) -> list[Table]:
@@ -35,23 +31,18 @@ def print_run(record: Record, folder: Path) -> None:
         table.print()
 
 
-def list_runs(folders: Sequence[Path]) -> Table:
-    """Return a table of the complete runs in (or below) folders, and of those that were cut off."""
+def list_runs(folders: Sequence[Path], columns: Sequence[str] = ()) -> Table:
+    """Return a table of the complete runs in (or below) folders; default: all settings and metrics."""
     records, skipped = load_records(folders)
-    rows = []
-    for record in records:
-        texts = (f"{record.metric(scenario=name):.2f}" for name in SCENARIOS)
-        rows.append(
-            [record.title, *(str(record.flat.get(name, "")) for name in _NAMED), *texts, record.run_id]
-        )
-    for path in (path for folder in folders for path in folder.rglob(SETTINGS)):
-        if not (path.parent / RECORD).exists() and (flat := flatten(read_settings(path))):
-            title = "+".join([Path(str(flat.get("method"))).stem, *map(str, flat.get("plugins", ()))])
-            texts = ("cut off" for _ in SCENARIOS)
-            rows.append([title, *(str(flat.get(name, "")) for name in _NAMED), *texts, path.parent.name])
-    columns: list[Column | str] = [*(Column(name, "left") for name in ("method", *_NAMED))]
-    columns += [*SCENARIOS.values(), "run"]
-    return Table("", columns, sorted(rows), notes=[f"skipped: {sentence}" for sentence in skipped])
+    for sentence in skipped:
+        warnings.warn(f"skipped: {sentence}", stacklevel=3)
+    lines = [
+        {"run_id": record.run_id, "title": record.title, **record.flat}
+        | {f"{name}.{key}": value for name, own in record.metrics.items() for key, value in own.items()}
+        for record in records
+    ]
+    columns = columns or list(dict.fromkeys(name for line in lines for name in line))
+    return Table("", columns, [[line.get(name) for name in columns] for line in lines])
 
 
 def print_settings(spec: RunSpec) -> None:
