@@ -34,7 +34,7 @@ def test_help_is_a_screen_and_quick():
     environment = os.environ | {"COLUMNS": "80"}
     words = [sys.executable, "-c", code]
     done = [subprocess.run(words, capture_output=True, text=True, env=environment, check=True) for _ in "ab"]
-    *lines, _ = done[0].stdout.splitlines()
+    *lines, _ = map(str.rstrip, done[0].stdout.splitlines())
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
     for name in (name for names in _COMMANDS.values() for name in names):

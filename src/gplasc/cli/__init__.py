@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 import gplasc
 from gplasc._io.output import tolerant
 from gplasc.cli._errors import explain
-from gplasc.cli._help import HelpFormatter
+from gplasc.cli._help import FORMATTER
 from gplasc.cli._options import Launch
 from gplasc.errors import Interrupted, UserError
 
@@ -41,7 +41,7 @@ def _build_app() -> App:
         version=f"gplasc {gplasc.__version__}",
         version_flags=["--version"],
         help_format="plaintext",
-        help_formatter=HelpFormatter(),
+        help_formatter=FORMATTER,
         default_parameter=Parameter(
             negative=(), consume_multiple=True, allow_repeating=False, show_default=False
         ),
