@@ -57,7 +57,7 @@ def test_examples_in_the_help_of_a_command_parse(name, capsys, monkeypatch):
 def test_list_shows_everything(capsys):
     assert call("list", "--json") == 0
     groups = json.loads(capsys.readouterr().out)
-    methods = "agem cclis cila co2l der derpp er fdr finetune gcr gem gss icarl joint ncm slda supcon"
+    methods = "agem cclis cila co2l der derpp er er-ace fdr finetune gcr gem gss icarl joint ncm slda supcon"
     assert " ".join(sorted(groups["methods"])) == methods
     assert set(groups["plug-ins"]) == {"gplasc", "gplasc-plus"}
     downloaded = {"seq-cifar10", "seq-cifar100", "seq-tinyimagenet", "cub200", "imagenet-r", "imagenet-a"}
