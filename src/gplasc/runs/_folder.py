@@ -82,6 +82,6 @@ class RunFolder:
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(read_text(path))
-    except (OSError, ValueError):
+    except (UserError, ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}
