@@ -312,8 +312,8 @@ class Context:
         if self._processes.size > 1:
             share = self._processes.share(count)
             images = rows.x[torch.arange(count)[share] % max(len(rows.y), 1)]
-            return augmentation.apply(self.to_device(images), drawn[share])
-        images = self.to_device(rows.x)
+            return augmentation.apply(transfer(images, self.device), drawn[share])
+        images = transfer(rows.x, self.device)
         return augmentation.apply(images.repeat(views, 1, 1, 1) if views > 1 else images, drawn)
 
     def _trained(self) -> list[nn.Parameter]:
