@@ -2,9 +2,9 @@
 
 Run ``python examples/own_loop.py``: ten seconds. A small network learns the ten digits in five
 tasks of two classes, with cross-entropy on current and remembered images; GPLASC adds three named
-terms. Expect a line for each task: accuracy on all digits so far, and the terms of the last batch.
-The last accuracy is about 95 %, as it is without the terms: these digits are too easy to show a
-difference.
+terms. Its defaults suit cross-entropy; GPLASC.published has the paper's, for contrastive losses.
+Expect a line for each task: accuracy on all digits so far, and the terms of the last batch. The
+last accuracy is about 95 %, as it is without the terms: these digits are too easy.
 """
 
 import torch
