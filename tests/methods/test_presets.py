@@ -50,6 +50,8 @@ def in_mammoth(row):
         "gss_minibatch_size": "gss.gradient_batch",
     }
     expected = {ours: float(row[theirs]) for theirs, ours in names.items() if row[theirs]}
+    if row["optim_wd"]:  # times the sum of the squared weights in the loss, whose gradient has a factor of 2
+        expected["train.weight_decay"] = 2 * float(row["optim_wd"])
     return stream, method, int(row["buffer"]) if row["buffer"] else None, expected
 
 

@@ -20,12 +20,14 @@ from gplasc.models import LinearClassifier
 from gplasc.settings.types import Settings
 from gplasc.streams import Samples
 
-WARMUP_TARGET = (
+CONTRASTIVE_DEVIATIONS = (
     "train.warmup_target: at paper scale the first task's warm-up ends at the learning rate that the schedule of the "
     "later tasks, which have fewer epochs, has there, as in the official code; at the other scales, where the later "
-    "tasks have hardly more epochs than the warm-up, at that of the task's own schedule"
+    "tasks have hardly more epochs than the warm-up, at that of the task's own schedule",
+    "the probe has outputs for the classes seen alone; in the official code also for those to come, whose rows are "
+    "trained to be low",
 )
-"""What Co2L and CCLIS say about the warm-up in their `DEVIATIONS`."""
+"""What all contrastive methods declare."""
 _STATISTICS_ROWS = 4096
 
 

@@ -12,7 +12,7 @@ from gplasc.learning import Batch, Context, ModuleRate, Part, PoolKind
 from gplasc.losses import kernels
 from gplasc.memory.importance import class_probabilities, importance_scores
 from gplasc.methods.base import (
-    WARMUP_TARGET,
+    CONTRASTIVE_DEVIATIONS,
     ContrastiveMethod,
     ContrastiveSettings,
     remember_balanced,
@@ -48,7 +48,7 @@ class CCLIS(ContrastiveMethod[_Settings]):
         "prototypes are normalized at the beginning of a step alone, as in the official code: the scores and the "
         "previous model use them as the last step left them, not quite of unit length",
         "the last batch of an epoch is used even if it is smaller, also when importances are estimated",
-        WARMUP_TARGET,
+        *CONTRASTIVE_DEVIATIONS,
     )
     views: ClassVar[int] = 1
     pool: ClassVar[PoolKind] = "split"

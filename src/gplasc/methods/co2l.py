@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gplasc.learning import Batch, Context, Part
 from gplasc.losses import kernels
-from gplasc.methods.base import WARMUP_TARGET, ContrastiveMethod, ContrastiveSettings
+from gplasc.methods.base import CONTRASTIVE_DEVIATIONS, ContrastiveMethod, ContrastiveSettings
 from gplasc.settings.types import Settings
 
 
@@ -42,7 +42,7 @@ class Co2L(ContrastiveMethod[Co2LSettings]):
         "the row maximum in the distillation is handled by log-softmax, not by the official explicit quotient: "
         "equal up to rounding",
         "the last probe epoch is reported, never the best one on the test split",
-        WARMUP_TARGET,
+        *CONTRASTIVE_DEVIATIONS,
     )
     teacher: Literal["train", "eval"] | None = "train"
 

@@ -4,13 +4,14 @@ from torch import Tensor
 
 from gplasc.learning import Context, Part
 from gplasc.losses import kernels
-from gplasc.methods.base import ContrastiveMethod, ContrastiveSettings
+from gplasc.methods.base import CONTRASTIVE_DEVIATIONS, ContrastiveMethod, ContrastiveSettings
 
 
 class SupCon(ContrastiveMethod[ContrastiveSettings]):
     """Symmetric SupCon: current and remembered samples are anchors alike."""
 
     Settings = ContrastiveSettings
+    DEVIATIONS = CONTRASTIVE_DEVIATIONS
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the contrastive term over all rows."""
