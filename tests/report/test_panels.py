@@ -5,7 +5,7 @@ import pytest
 from gplasc._io.table import Table
 from gplasc.report.panels import Panel, make_panels, unlike
 from gplasc.report.sections.time import time
-from gplasc.results.group import Measure
+from gplasc.results.group import Measure, group_records
 from gplasc.results.record import Record
 
 
@@ -25,9 +25,40 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(make_record) -> None
     assert [r["settings"]["seed"] for r in panel.groups[0].records] == [0, 1, 2]
 
 
-def test_a_run_given_twice_counts_once(make_record) -> None:
+def test_a_run_given_twice_counts_once(make_record, make_data) -> None:
     (panel,) = make_panels([make_record(), make_record()])
     assert len(panel.groups[0].records) == 1
+    again = Record.parse(make_data() | {"run_id": "0" * 12})
+    groups, left_out = group_records([make_record(), again])
+    assert [len(group.records) for group in groups] == [1]
+    assert left_out == [f"the run {'0' * 12}, which has data, settings and seed of {make_record().run_id}"]
+
+
+def test_runs_of_different_data_are_never_averaged(make_data) -> None:
+    """Two class orders under one name: their settings are equal, and the digest of the data is not."""
+    records = []
+    for order, accuracy in (("0123", 57.6), ("3210", 50.8)):
+        for seed in (0, 1):
+            data = make_data(tasks=2, seed=seed, accuracy=accuracy, class_names=list(order))
+            data["settings"]["identity"] = {"data": order * 16}
+            records.append(Record.parse(data | {"run_id": f"{order}{seed}"}))
+    panels = make_panels(records)
+    assert [[len(group.records) for group in panel.groups] for panel in panels] == [[2], [2]]
+    assert [panel.title for panel in panels] == [
+        f"seq-cifar10, data {order}{order}, memory 200, cpu scale" for order in ("0123", "3210")
+    ]
+    assert panels[0].name == make_panels(records[:2])[0].name != panels[1].name
+    without = [Record.parse(r.to_dict() | {"settings": r["settings"] | {"identity": {}}}) for r in records]
+    assert len(make_panels(without)[0].groups) == 2, "the names of the classes tell as much"
+
+
+def test_runs_of_two_precisions_or_versions_of_a_file_are_two_rows(make_data) -> None:
+    records = [make_data() for _ in range(3)]
+    records[1]["settings"]["train"] = records[1]["settings"]["train"] | {"precision": "bfloat16"}
+    records[2]["settings"]["identity"] = {"./co2l.py": "ab" * 32}
+    (panel,) = make_panels([Record.parse(r | {"run_id": str(n)}) for n, r in enumerate(records)])
+    rows = [group.labels["row"] for group in panel.groups]
+    assert rows == ["co2l, precision bfloat16", "co2l, precision none", "co2l, precision none (2)"]
 
 
 def test_streams_scales_memories_and_divisions_into_tasks_are_panels_of_their_own(make_record) -> None:

@@ -101,13 +101,13 @@ def lookup(
     metric: str = "final_accuracy",
     point: str | None = None,
 ) -> Published | None:
-    """Return a published number, or None; one whose buffer was not stated holds for any.
+    """Return a published number, or None; one whose buffer was not stated belongs to none.
 
     >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
     '70.59 ± 1.26'
     """
-    numbers = published(table, row=row, stream=stream, scenario=scenario, metric=metric, point=point)
-    return next((number for number in numbers if number.buffer in (buffer, None)), None)
+    place = {"row": row, "stream": stream, "buffer": buffer, "scenario": scenario}
+    return next(iter(published(table, **place, metric=metric, point=point)), None)
 
 
 @lru_cache

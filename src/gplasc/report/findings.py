@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from gplasc.report.panels import ACCURACY, Panel, rank, unlike
 from gplasc.report.wording import show_spread, signed
 from gplasc.results.group import Group
-from gplasc.results.statistics import ENOUGH_PAIRS, Difference
+from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS, Difference
+from gplasc.settings.presets import row_name
 
 _LIMIT = 6  # findings on the first screen
 
@@ -35,15 +36,25 @@ def headline(panels: Sequence[Panel]) -> list[str]:
     where = panels[0].title if len(panels) == 1 else ", ".join(streams[:6]) + " and more" * (len(streams) > 6)
     words = [f"{_count(runs, 'run')} of {_count(len(groups), 'configuration')} on {where}."]
     gains: dict[str, list[Difference]] = {}
+    few = False
     for panel in panels:
-        for group in panel.groups:
+        for group, _ in panel.pairs:
             if gain := panel.gain(group):
-                gains.setdefault(" and ".join(group.first.plugins), []).append(gain)
+                few |= gain.count < ENOUGH_SEEDS
+                if gain.count >= ENOUGH_SEEDS:
+                    gains.setdefault(_plugins(group), []).append(gain)
+    if few:
+        words[0] += f" Gains over fewer than {ENOUGH_SEEDS} pairs of seeds are in the tables only."
     if any(gain.count < ENOUGH_PAIRS for same in gains.values() for gain in same):
         words[0] += f" Differences over fewer than {ENOUGH_PAIRS} pairs of seeds may be chance."
     if sum(map(len, gains.values())) > _LIMIT:  # not all of them are shown one by one
         words += [_overview(plugin, differences) for plugin, differences in gains.items()]
     return words
+
+
+def _plugins(group: Group) -> str:
+    """The plug-ins of a group, as tables call them."""
+    return row_name(" and ".join(group.first.plugins), group.settings)
 
 
 def _overview(plugin: str, gains: Sequence[Difference]) -> str:
@@ -58,7 +69,7 @@ def _overview(plugin: str, gains: Sequence[Difference]) -> str:
 
 
 def find_findings(panels: Sequence[Panel]) -> list[Finding]:
-    """Return the gains of the plug-ins, or the best accuracy where there are none: at most six.
+    """Return the gains of the plug-ins, or the best accuracy where none has enough seeds: at most six.
 
     The best method of each panel comes first, then the second of each, and so on; gains precede accuracies.
     """
@@ -66,7 +77,11 @@ def find_findings(panels: Sequence[Panel]) -> list[Finding]:
     for panel in panels:
         where = f"{panel.title}: " if len(panels) > 1 else ""
         pairs = sorted(panel.pairs, key=lambda pair: -rank(pair[0]))
-        gains = [_gain(panel, *pair, gain, where) for pair in pairs if (gain := panel.gain(pair[0]))]
+        gains = [
+            _gain(panel, *pair, gain, where)
+            for pair in pairs
+            if (gain := panel.gain(pair[0])) and gain.count >= ENOUGH_SEEDS
+        ]
         ranked += [(place, not gains, one) for place, one in enumerate(gains or _best(panel, where))]
     return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:_LIMIT]]
 
@@ -104,14 +119,14 @@ def _at_full_scale(panel: Panel) -> str:
 
 
 def _best(panel: Panel, where: str) -> list[Finding]:
-    groups = [group for group in panel.groups if rank(group) >= 0]
+    groups = [group for group in panel.groups if rank(group) >= 0 and not group.first.sees_all_tasks]
     if not groups:
         return []
     best = max(groups, key=rank)
     value = best.spread(ACCURACY)
-    of = f"the best of {len(groups)}" if len(groups) > 1 else "the only method"
+    of = f"the highest of {len(groups)}" if len(groups) > 1 else "the only method"
     several = f"Standard deviation {value.std:.2f} over {value.count} seeds."
-    details = [f"{where}{of}", several if value.count > 1 else "One seed."]
+    details = [f"{where}{of}", several if value.count > 1 else "One seed, so the order may be chance."]
     if published := panel.published(best, ACCURACY):
         details.append(f"The paper: {published[0]} ({published[0].label}{_at_full_scale(panel)}).")
     return [Finding(f"{value.mean:.2f} %", f"class-IL accuracy: {best.labels['row']}", tuple(details))]

@@ -16,6 +16,7 @@ from gplasc.report.panels import Panel, make_panels
 from gplasc.report.render import render
 from gplasc.report.section import Section
 from gplasc.report.sections import build_sections
+from gplasc.results.group import group_records
 from gplasc.results.record import Record, load_records
 
 
@@ -40,6 +41,7 @@ def build_report(
             f"{path} is a folder; give the name of the page to write, for example {path / 'report.html'}"
         )
     panels = make_panels(records)
+    skipped = [*skipped, *group_records(records)[1]]
     sections = build_sections(panels) if panels else []
     if tables is not None:
         _write_blocks(sections, tables, tables=True)

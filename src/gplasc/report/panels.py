@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any
 
 from gplasc.published import Published, published
 from gplasc.report.wording import file_name, show_value
-from gplasc.results.group import Group, Measure
+from gplasc.results.group import Group, Measure, group_records, varying_settings
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference
 
@@ -34,34 +33,46 @@ _IDENTITY = ("stream", "scale", "buffer", "method", "plugins", "seed")
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Groups that learned the same tasks at the same scale with the same memory; ``labels["row"]`` names a group."""
+    """Groups that learned the same data at the same scale with the same memory; ``labels["row"]`` names a group."""
 
     stream: str
     scale: str
     buffer: int
     classes_per_task: tuple[int, ...]
+    data: str  # digest
     groups: tuple[Group, ...]
-    tasks_vary: bool = False
-    """Whether the report also holds this stream with another division into tasks."""
+    detail: str = ""  # what tells its stream from others of this name in the report
 
     @property
     def title(self) -> str:
-        """Stream, memory and scale, and the tasks where they vary."""
-        tasks = f", {len(self.classes_per_task)} tasks" if self.tasks_vary else ""
-        return f"{self.stream}{tasks}, memory {self.buffer}, {self.scale} scale"
+        """Stream, memory and scale, with what was changed of the published protocol."""
+        return f"{self.stream}{self.detail}, memory {self.buffer}, {self.scale_words}"
+
+    @property
+    def scale_words(self) -> str:
+        """The scale, which is called that of the paper without further words only if nothing was changed."""
+        names = self.changed if self.scale == "paper" else []
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        return f"{self.scale} scale" + (f", changed: {', '.join(names[:4])}{more}" if names else "")
+
+    @property
+    def changed(self) -> list[str]:
+        """Every setting that was given in place of the preset, in any run."""
+        return list(dict.fromkeys(name for _, record in self.runs for name in record.changed))
 
     @property
     def name(self) -> str:
-        """The folder of its tables and figures."""
+        """The folder of its tables and figures, the same whatever else is in the report."""
         stream = file_name(self.stream.rstrip("/").rpartition("/")[2], 24)  # of a path the last part
-        if self.tasks_vary or stream != self.stream:
-            identity = repr((self.stream, self.classes_per_task)).encode()
-            stream = f"{stream}-{hashlib.sha256(identity).hexdigest()[:4]}"
-        return f"{stream}-{self.buffer}-{file_name(self.scale)}"
+        identity = repr((self.stream, self.classes_per_task, self.data)).encode()
+        digest = hashlib.sha256(identity).hexdigest()[:4]
+        return f"{stream}-{digest}-{self.buffer}-{file_name(self.scale)}"
 
     @property
     def scale_notes(self) -> tuple[str, ...]:
         """What the numbers of a scale are worth; at cpu scale only where there are published ones."""
+        if self.scale == "paper" and self.changed:
+            return (f"{self.title}: these runs do not follow the published protocol.",)
         known = self.scale == "smoke" or any(number.stream == self.stream for number in published())
         return (_SCALE_NOTES[self.scale],) if known and self.scale in _SCALE_NOTES else ()
 
@@ -94,10 +105,14 @@ class Panel:
         return tuple(group for group in self.groups if any(group is chosen for chosen in ranked))
 
     def published(self, group: Group, measure: Measure, table: str = "") -> list[Published]:
-        """Every published number that this group's would reproduce at paper scale, by default of all tables."""
-        place = {"row": group.first.title, "stream": self.stream, "scenario": measure.scenario}
-        numbers = published(table, **place, metric=measure.metric, point=None)
-        return [number for number in numbers if number.buffer in (self.buffer, None)]
+        """Every published number that this group's would reproduce at paper scale, by default of all tables.
+
+        There is none for runs with settings of the user's own, and for a plug-in in another than its published form.
+        """
+        if any(record.changed for record in group.records):
+            return []
+        place = {"row": group.title, "stream": self.stream, "scenario": measure.scenario}
+        return published(table, **place, buffer=self.buffer, metric=measure.metric, point=None)
 
     def published_gain(self, number: Published, group: Group, measure: Measure) -> float | None:
         """The published number of a group minus that of its base in the same table; None where it has none."""
@@ -116,13 +131,13 @@ class Panel:
     def looks(self) -> dict[str, tuple[int, bool]]:
         """Color and hollowness of each line: a base is hollow and shares the color of its first plug-in variant."""
         bases = {id(base) for _, base in self.pairs}
-        titles = [group.first.title for group in self.groups]
+        titles = [group.title for group in self.groups]
         colors: dict[str, int] = {}
         looks: dict[str, tuple[int, bool]] = {}
         for group in self.groups:
             label, hollow = group.labels["row"], id(group) in bases
             # Variants of one title cannot share the color of their method.
-            key = group.first.title.split("+")[0] if titles.count(group.first.title) == 1 else label
+            key = group.first.title.split("+")[0] if titles.count(group.title) == 1 else label
             if (colors.get(key), hollow) in looks.values():
                 key = label
             looks[label] = (colors.setdefault(key, len(colors)), hollow)
@@ -135,28 +150,24 @@ def rank(group: Group) -> float:
     return mean if math.isfinite(mean) else -1.0
 
 
-def varying_settings(groups: Sequence[Group]) -> list[str]:
-    """Names of the settings that are not the same in all groups (a missing one counts as a value)."""
-    names = dict.fromkeys(name for group in groups for name in group.settings)
-    values = {name: [group.settings.get(name, ...) for group in groups] for name in names}
-    return [name for name in names if any(value != values[name][0] for value in values[name])]
-
-
 def make_panels(records: Sequence[Record]) -> list[Panel]:
-    """Sort records into groups that differ in their seeds alone, and these into panels."""
-    runs: dict[str, dict[str, Record]] = defaultdict(dict)
-    for record in records:
-        settings = {name: value for name, value in record.flat.items() if name != "seed"}
-        key = [settings, record.title, record.stream.classes_per_task, len(record.stream.test_samples)]
-        runs[json.dumps(key, sort_keys=True)][record.run_id] = record
-    panels: dict[tuple[str, str, int, tuple[int, ...]], list[Group]] = defaultdict(list)
-    for same in runs.values():
-        group = Group.of(same.values())
-        given = group.first.settings
-        tasks = tuple(group.first.stream.classes_per_task)
-        panels[given.stream, given.scale, given.buffer, tasks].append(group)
-    divisions = {stream: {key[-1] for key in panels if key[0] == stream} for stream, *_ in panels}
-    return [Panel(*key, _labeled(panels[key]), len(divisions[key[0]]) > 1) for key in sorted(panels)]
+    """Sort records into groups, see `group_records`, and these into panels."""
+    panels: dict[tuple[str, str, int, tuple[int, ...], str], list[Group]] = defaultdict(list)
+    for group in group_records(records)[0]:
+        given, tasks = group.first.settings, tuple(group.first.stream.classes_per_task)
+        data = given.identity.get("data", "")
+        panels[given.stream, given.scale, given.buffer, tasks, data].append(group)
+    made = []
+    for key in sorted(panels):
+        same = {
+            other[3:] for other in panels if other[0] == key[0]
+        }  # tasks and data of the streams of this name
+        divisions = {tasks for tasks, _ in same}
+        detail = f", {len(key[3])} tasks" if len(divisions) > 1 else ""
+        if sum(tasks == key[3] for tasks, _ in same) > 1:
+            detail += f", data {key[4][:8] or 'unknown'}"
+        made.append(Panel(*key, _labeled(panels[key]), detail))
+    return made
 
 
 def unlike(group: Group, base: Group) -> list[str]:
@@ -176,21 +187,26 @@ def _nearest_base(group: Group, groups: Sequence[Group]) -> tuple[str, ...]:
 def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Name each group by its title and what tells it apart; a base stands before its variants."""
     named: list[Group] = []
-    seen: Counter[str] = Counter()
     by_title: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
-        by_title[group.first.title].append(group)
+        by_title[group.title].append(group)
     for title, same in sorted(by_title.items()):
         differing = [name for name in varying_settings(same) if name not in _IDENTITY]
         # What a preset changed along with a given setting says nothing new, unless nothing was given.
-        given = [n for n in differing if any(g.first.sources.get(n) == "given" for g in same)] or differing
-        for group in sorted(same, key=lambda g: [_sort_key(g.settings.get(n)) for n in given]):
-            parts = [f"{n.rpartition('.')[2]} {show_value(group.settings.get(n))}" for n in given]
-            label = ", ".join([title, *parts])
-            seen[label] += 1
-            row = f"{label} ({seen[label]})" if seen[label] > 1 else label
-            named.append(replace(group, labels={"row": row}))
+        given = [n for n in differing if any(n in g.first.changed for g in same)]
+        ordered = sorted(same, key=lambda g: [_sort_key(g.settings.get(n)) for n in given or differing])
+        labels = [_label(title, group, given or differing) for group in ordered]
+        if len(set(labels)) < len(labels):
+            labels = [_label(title, group, differing) for group in ordered]
+        for place, (label, group) in enumerate(zip(labels, ordered, strict=True)):
+            seen = labels[: place + 1].count(label)  # with equal settings, the code of the user's own differs
+            named.append(replace(group, labels={"row": f"{label} ({seen})" if seen > 1 else label}))
     return tuple(replace(group, bases=_nearest_base(group, named)) for group in named)
+
+
+def _label(title: str, group: Group, names: Sequence[str]) -> str:
+    parts = [f"{name.rpartition('.')[2]} {show_value(group.settings.get(name))}" for name in names]
+    return ", ".join([title, *parts])
 
 
 def _sort_key(value: Any) -> tuple[int, float, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference, Spread, spread
+from gplasc.settings.presets import row_name
 
 _DIGITS = {"overlap": 3, "silhouette": 3, "seconds": 1}
 
@@ -51,9 +53,7 @@ class Group:
 
     labels: Mapping[str, Any]  # its place in a table: stream, buffer, row, ...
     values: Mapping[Measure, Mapping[int, float]]  # by seed; a seed without the number is left out
-    runs: Mapping[int, str] = field(
-        default_factory=dict
-    )  # by seed, also where a run failed and has no numbers
+    runs: Mapping[int, str] = field(default_factory=dict)  # ids by seed, also of runs that failed
     settings: Mapping[str, Any] = field(default_factory=dict)  # all but the seed, under dotted names
     bases: tuple[str, ...] = ()  # names of the rows that it is compared with
     records: tuple[Record, ...] = ()  # where they are at hand, in the order of their seeds
@@ -71,6 +71,16 @@ class Group:
     def missing(self) -> int:
         """Number of seeds without any number, because their run failed."""
         return len(self.runs.keys() - set().union(*self.values.values()))
+
+    @property
+    def row(self) -> str:
+        """Its row as tables and pictures call it."""
+        return row_name(str(self.labels["row"]), self.settings)
+
+    @property
+    def title(self) -> str:
+        """Method and plug-ins of its runs, as tables and pictures call them."""
+        return row_name(self.first.title, self.settings)
 
     @property
     def first(self) -> Record:
@@ -131,6 +141,27 @@ def differing_settings(groups: Sequence[Group], but: Iterable[str] = ()) -> dict
                 rows = by_name.setdefault(name, {}).setdefault(str(value), [])
                 rows.append(str(group.labels.get("row", ", ".join(map(str, group.labels.values())))))
     return {name: values for name, values in by_name.items() if len(values) > 1}
+
+
+def group_records(records: Iterable[Record]) -> tuple[list[Group], list[str]]:
+    """Group runs with equal data, code and settings but for the seed, and name each run that is left out."""
+    same: dict[str, dict[int, Record]] = {}
+    left_out = []
+    for record in records:
+        settings = {name: value for name, value in record.flat.items() if name != "seed"}
+        stream = (record.stream.classes_per_task, record.stream.class_names, record.stream.test_samples)
+        key = json.dumps([settings, record.settings.identity, record.title, stream], sort_keys=True)
+        first = same.setdefault(key, {}).setdefault(record.seed, record)
+        if first.run_id != record.run_id:
+            left_out.append(f"the run {record.run_id}, which has data, settings and seed of {first.run_id}")
+    return [Group.of(runs.values()) for runs in same.values()], left_out
+
+
+def varying_settings(groups: Sequence[Group]) -> list[str]:
+    """Return the names of settings that are not the same in all groups (a missing one counts as a value)."""
+    names = dict.fromkeys(name for group in groups for name in group.settings)
+    values = {name: [group.settings.get(name, ...) for group in groups] for name in names}
+    return [name for name in names if any(value != values[name][0] for value in values[name])]
 
 
 def by_measure(numbers: Iterable[tuple[int, Mapping[Measure, float]]]) -> dict[Measure, dict[int, float]]:

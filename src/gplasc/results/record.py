@@ -40,6 +40,7 @@ class _Settings(_Part):
     buffer: int = 0
     seed: int = 0
     scale: str = ""
+    identity: dict[str, str] = {}
     options: dict[str, dict[str, Any]] = {}
 
 
@@ -87,6 +88,7 @@ class Record(_Part):
     geometry: list[_Geometry]
     timings: list[dict[str, float]]
     sources: dict[str, str] = {}
+    sees_all_tasks: bool = False
     deviations: dict[str, list[str]] = {}
     environment: dict[str, str | int | float | None] = {}
     memory: dict[str, int] = {}
@@ -156,6 +158,11 @@ class Record(_Part):
     def plugins(self) -> tuple[str, ...]:
         """The names of the plug-ins."""
         return tuple(self.settings.plugins)
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """The settings that were given in place of the preset."""
+        return tuple(name for name, source in self.sources.items() if source == "given" and "." in name)
 
     @cached_property
     def flat(self) -> dict[str, Any]:
@@ -232,7 +239,11 @@ def load_records(folders: Iterable[Path]) -> tuple[list[Record], list[str]]:
     for path in dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECORD))):
         try:
             if record := read_record(path.parent):
-                records[record.run_id] = record
+                first = records.setdefault(record.run_id, record)
+                if str(first.matrix) != str(record.matrix):
+                    skipped.append(
+                        f"{path} has other numbers of the run {record.run_id} than a record read before"
+                    )
         except UserError as error:
             skipped.append(str(error))
     return list(records.values()), skipped

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy
 
+ENOUGH_SEEDS = 3
+"""Fewest seeds of a number that is marked as the best, and of a gain that is a headline."""
 ENOUGH_PAIRS = 5
 """Fewest pairs for which a difference is called better or worse."""
 

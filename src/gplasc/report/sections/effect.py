@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Series
-from gplasc.report.panels import Panel, varying_settings
+from gplasc.report.panels import Panel
 from gplasc.report.section import Section
 from gplasc.report.wording import file_name, show_value
-from gplasc.results.group import Group, Measure
+from gplasc.results.group import Group, Measure, varying_settings
 
 
 def settings_effect(panels: Sequence[Panel]) -> Section | None:
@@ -18,7 +18,7 @@ def settings_effect(panels: Sequence[Panel]) -> Section | None:
     families: dict[tuple[str, str], dict[str, list[Group]]] = defaultdict(lambda: defaultdict(list))
     for panel in panels:
         for group in panel.groups:
-            families[panel.stream, panel.scale][group.first.title].append(group)
+            families[panel.stream, panel.scale][group.title].append(group)
     parts = []
     for (stream, scale), by_title in families.items():
         charts = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from gplasc._io.table import Column, Table
-from gplasc.report.panels import Panel, varying_settings
+from gplasc.report.panels import Panel
 from gplasc.report.section import Section
 from gplasc.report.wording import show_value
-from gplasc.results.group import Group
+from gplasc.results.group import Group, varying_settings
 from gplasc.results.record import Record
 
 _ENVIRONMENT = ("gplasc", "commit", "device", "threads", "python", "torch", "platform")

@@ -12,8 +12,8 @@ from gplasc.report.charts import Chart, Guide, Series
 from gplasc.report.panels import ROWS, Panel, rank, unlike
 from gplasc.report.section import Section
 from gplasc.report.wording import show_difference, show_spread, show_value, signed
-from gplasc.results.group import Group, Measure, finite
-from gplasc.results.statistics import ENOUGH_PAIRS
+from gplasc.results.group import Group, Measure, differing_settings, finite
+from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS
 
 _ACCURACIES = {scenario: Measure("final_accuracy", scenario=scenario) for scenario in SCENARIOS}
 _PUBLISHED = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
@@ -24,12 +24,12 @@ def summary(panels: Sequence[Panel]) -> Section | None:
     text = (
         "Accuracies are percent of the test images, averaged over tasks after the last one: among all classes "
         "seen (class-IL), or among those of the image's own task (task-IL). Each entry is mean ± standard deviation "
-        "over n seeds. A gain is the mean difference, seed by seed, to the same method without the plug-in, with its "
-        "95 % interval by Student's t; ✓ (better) and ✗ (worse) mark intervals of at least "
-        f"{ENOUGH_PAIRS} seeds that do not include 0."
+        f"over n seeds; the highest is bold if it has at least {ENOUGH_SEEDS}. A gain is the mean difference, seed by "
+        "seed, to the same method without the plug-in, with its 95 % interval by Student's t; ✓ (better) and ✗ (worse) "
+        f"mark intervals of at least {ENOUGH_PAIRS} seeds that do not include 0."
     )
     parts = [(panel, (_summary_table(panel), _gain_chart(panel)), "") for panel in panels]
-    notes = [note for panel in panels for note in _unlike_notes(panel)]
+    notes = [note for panel in panels for note in (*_unlike_notes(panel), *_other_settings(panel))]
     return Section.of("Summary", text, parts, fold_above=math.inf, notes=notes)
 
 
@@ -46,14 +46,24 @@ def _unlike_notes(panel: Panel) -> list[str]:
     return notes
 
 
+def _other_settings(panel: Panel) -> list[str]:
+    """Say in which settings the rows differ."""
+    texts = [
+        f"{name} {', '.join(f'{value} ({"; ".join(rows)})' for value, rows in values.items())}"
+        for name, values in differing_settings(panel.groups).items()
+    ]
+    return [f"{panel.title}: shared settings in which rows differ: {' | '.join(texts)}."] if texts else []
+
+
 def _summary_table(panel: Panel) -> Table:
     """Both scenarios' accuracy with gains, and forgetting."""
     columns = ["method", "n"]
     for title in SCENARIOS.values():
         columns += [f"{title} accuracy", *([f"{title} gain"] if panel.pairs else [])]
     columns += ["class-IL average incremental", "class-IL forgetting", "task-IL forgetting"]
+    compared = [group for group in panel.groups if not group.first.sees_all_tasks]
     best = {
-        measure: max(finite(group.spread(measure).mean for group in panel.groups), default=math.nan)
+        measure: max(finite(group.spread(measure).mean for group in compared), default=math.nan)
         for measure in _ACCURACIES.values()
     }
     rows = []
@@ -61,7 +71,7 @@ def _summary_table(panel: Panel) -> Table:
         row: list[str | Marked] = [group.labels["row"], str(len(group.records))]
         for measure in _ACCURACIES.values():
             value = group.spread(measure)
-            is_best = value.mean == best[measure] and len(panel.groups) > 1
+            is_best = value.mean == best[measure] and len(compared) > 1 and value.count >= ENOUGH_SEEDS
             row.append(Marked(show_spread(value), "best" if is_best else ""))
             if panel.pairs:
                 row.append(show_difference(panel.gain(group, measure)))
@@ -96,22 +106,16 @@ def against_paper(panels: Sequence[Panel]) -> Section | None:
     text = (
         "Published numbers are those of the full protocol. A difference is given only where ours was measured at "
         "paper scale too; elsewhere the two stand side by side to compare the order of methods and the sign of gains, "
-        "and are no reproduction."
+        "and are no reproduction. Runs with settings that were given, and plug-ins in another than their published "
+        "form, have no published counterpart."
     )
     return Section.of("Compared with the paper", text, parts, fold_above=math.inf, notes=notes)
 
 
 def _table(panel: Panel, notes: list[str]) -> Table | None:
-    """Our and the paper's numbers for one panel; None when the paper has none. Adds the remarks to the notes.
-
-    A variant of a method that differs from the preset has no published counterpart, so it is left out.
-    """
+    """Our and the paper's numbers for one panel; None when the paper has none. Adds the remarks to the notes."""
     rows = []
-    titles = [group.first.title for group in panel.groups]
     for group in panel.groups:
-        given = any(source == "given" for name, source in group.first.sources.items() if "." in name)
-        if titles.count(group.first.title) > 1 and given:
-            continue
         for scenario in SCENARIOS:
             for metric in _PUBLISHED:
                 measure = Measure(metric, scenario=scenario)

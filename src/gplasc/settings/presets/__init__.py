@@ -55,3 +55,23 @@ def _rules(name: str) -> tuple[_Rule, ...]:
         _Rule(rule["source"], rule.get("when", {}), flatten(rule["set"]))
         for rule in tomllib.loads(text)["rule"]
     )
+
+
+def row_name(row: str, settings: Mapping[str, Any]) -> str:
+    """Return the name of a row in tables and pictures: a plug-in in another than its published form is named by it.
+
+    >>> row_name("co2l+gplasc", {"plugins": ["gplasc"], "model.features": "signed"})
+    'co2l+gplasc, signed features'
+    >>> row_name("co2l", {"plugins": [], "model.features": "signed"})
+    'co2l'
+    """
+    for plugin in settings.get("plugins", ()):
+        for form in _forms().get(plugin, ()):
+            if all(settings.get(name) == value for name, value in form["when"].items()):
+                return f"{row}, {form['name']}"
+    return row
+
+
+@lru_cache
+def _forms() -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(resources.files(__package__).joinpath("names.toml").read_text(encoding="utf-8"))
