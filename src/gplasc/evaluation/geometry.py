@@ -18,16 +18,12 @@ def diagnose(
     vertices: Tensor | None = None,
     last_step: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Describe the geometry of the tasks seen so far. See `append_diagnosis` for the entries of a whole run.
+    """Describe the geometry of the tasks seen so far.
 
     means: for each task, the current class means (C_t, D); learned: those when it had just been learned. With GPLASC
     also the region of the current task in theory, the prepared directions (K, D), and measurements of the last step.
-
-    For each task there are center_norm, radius (root mean square distance of the class means from their center) and
-    drift (mean distance of the class means from `learned`); center_cosines are the cosines between all centers (T, T),
-    center_cosine_mean and center_cosine_max are over pairs of different tasks (None for a single task). With `vertices`
-    each task has its vertex_cosine, and etf_cosine is the cosine between two vertices of a simplex. With `region` there
-    are the theory, the threshold and the share of class pairs of the current task below it.
+    radius is the root mean square distance of the class means from their center, drift their mean distance from
+    `learned`; center_cosine_mean and center_cosine_max are over pairs of different tasks.
     """
     centers = [m.mean(0) for m in means]
     directions = normalize(torch.stack(centers), dim=1)
@@ -56,11 +52,7 @@ def diagnose(
 
 
 def append_diagnosis(history: list[dict[str, Any]], diagnosis: dict[str, Any]) -> None:
-    """Append the result of `diagnose` to those of the earlier tasks, in place.
-
-    Only the last entry keeps `center_cosines`, the full matrix; the earlier ones keep its mean and maximum. Otherwise
-    the entries of a run would grow with the cube of the number of tasks.
-    """
+    """Append the result of `diagnose`; only the last entry keeps the matrix of cosines, so that a run stays small."""
     for earlier in history:
         earlier.pop("center_cosines", None)
     history.append(diagnosis)

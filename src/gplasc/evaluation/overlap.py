@@ -74,12 +74,9 @@ def _density_overlap(
 class TaskOverlap:
     """Overlaps between all tasks."""
 
-    value: Tensor
-    """(T, T), 1 on the diagonal."""
-    error: Tensor
-    """(T, T), the standard errors, 0 on the diagonal."""
-    explained: float
-    """The share of the variance of the features that the projection keeps."""
+    value: Tensor  # (T, T), 1 on the diagonal
+    error: Tensor  # (T, T), the standard errors, 0 on the diagonal
+    explained: float  # share of the variance of the features that the projection keeps
 
     @property
     def pairs(self) -> Tensor:

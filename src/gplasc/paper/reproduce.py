@@ -18,15 +18,7 @@ def reproduce(
 ) -> list[Path]:
     """Compute an experiment's runs, print its tables, and write tables and figures into ``out/NAME``.
 
-    Runs that failed leave gaps in the tables and are listed below them. The study has the runs of
-    `Experiment.cells`, or of some of them.
-
-    Returns:
-        The files.
-
-    Raises:
-        UserError: If something that was given is not allowed.
-        Interrupted: If a signal asked to stop.
+    The study has the runs of `Experiment.cells`, or of some of them; those that failed leave gaps in the tables.
     """
     if display is not None:
         display.say(experiment.heading(study.cells))

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from gplasc import geometry
@@ -84,8 +83,8 @@ def run_toy(
             _compare(name, regions[0][0], tasks)
             for (name, regions), tasks in zip(plan.items(), trained, strict=True)
         ]
-        rows[4] |= _measure_overlap(trained[4], guaranteed=0.0, generator=generator)
-        rows[5] |= _measure_overlap(trained[5], guaranteed=region.gap, generator=generator)
+        rows[4] |= _measure_overlap(trained[4], guaranteed=0.0)
+        rows[5] |= _measure_overlap(trained[5], guaranteed=region.gap)
         table = Table("", list(rows[5]), [[row.get(name) for name in rows[5]] for row in rows])
         files = [*_draw(_spheres(rows, trained), out), write_atomic(out / "toy.csv", table.to_csv())]
     _print(rows)
@@ -138,22 +137,11 @@ def _compare(name: str, k: float | None, tasks: list[TaskFeatures]) -> dict[str,
     }
 
 
-def _measure_overlap(
-    tasks: list[TaskFeatures], *, guaranteed: float, generator: torch.Generator
-) -> dict[str, float]:
-    """Measure the overlap of the trained tasks and of 100 random turns of them.
-
-    mean, worst: over the turns, among which the loss is indifferent. closest: smallest angle between features of
-    different tasks; guaranteed: that of the theory, in radians.
-    """
-    # A class has collapsed to a point, so that its mean carries all of its density at a fraction of the cost.
-    places = [(_class_means(task), task.cap.axis if task.cap else None) for task in tasks]
-    draws = [_overlap([_turned(*place, generator) for place in places]) for _ in range(100)]
+def _measure_overlap(tasks: list[TaskFeatures], *, guaranteed: float) -> dict[str, float]:
+    """Measure the overlap of tasks and the smallest angle between their features; guaranteed: in theory, radians."""
     closest = max(float((a.final @ b.final.T).max()) for a, b in itertools.combinations(tasks, 2))
     return {
         "overlap": _overlap([task.final for task in tasks]),
-        "mean_overlap": float(np.mean(draws)),
-        "worst_overlap": max(draws),
         "closest_degrees": math.degrees(math.acos(min(1.0, closest))),
         "guaranteed_degrees": math.degrees(guaranteed),
     }
@@ -184,18 +172,6 @@ def _overlap(tasks: list[Array], *, bandwidth: float = _BANDWIDTH, count: int = 
     return float(np.mean([np.minimum(a, b).sum() for a, b in itertools.combinations(densities, 2)]))
 
 
-def _turned(task: Array, center: Array | None, generator: torch.Generator) -> Array:
-    """The task turned at random among the places that its loss does not tell apart, (N, 3).
-
-    Without a center every rotation of the sphere, with one the rotations about it.
-    """
-    if center is None:
-        matrix, upper = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=generator))
-        return np.asarray(task @ (matrix * upper.diagonal().sign()).numpy().T)
-    angle = 2 * math.pi * float(torch.rand((), dtype=torch.float64, generator=generator))
-    return np.asarray(Rotation.from_rotvec(angle * center).apply(task))
-
-
 def _class_means(task: TaskFeatures) -> Array:
     """Mean final feature of each class on the sphere, (classes, 3) unit rows."""
     return np.asarray(task.vertices / np.linalg.norm(task.vertices, axis=1, keepdims=True))
@@ -219,7 +195,7 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> l
     view = _seen_from(normal, first, 68)
     for row, tasks in zip(rows[4:], trained[4:], strict=True):
         caption = (
-            f"overlap of tasks {row['overlap']:.3f}, at worst {row['worst_overlap']:.3f}\n"
+            f"overlap of tasks {row['overlap']:.3f}\n"
             f"closest features {row['closest_degrees']:.0f}°, assured {row['guaranteed_degrees']:.0f}°"
         )
         spheres.append(Sphere(row["panel"], caption, tuple(tasks), view, normal))
@@ -265,10 +241,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
     overlaps = [
         [
             row["panel"].replace("3 tasks, ", ""),
-            *(f"{row[name]:.4f}" for name in ("overlap", "mean_overlap", "worst_overlap")),
+            f"{row['overlap']:.4f}",
             *(f"{row[name]:.1f}°" for name in ("closest_degrees", "guaranteed_degrees")),
         ]
         for row in rows[4:]
     ]
-    columns = ["panel", "this run", "mean turn", "worst turn", "closest", "assured"]
+    columns = ["panel", "overlap", "closest", "assured"]
     Table("Overlap of three tasks (0 apart, 1 the same) and angle between them", columns, overlaps).print()

@@ -18,6 +18,7 @@ from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.report.heatmap import HeatMap, write_maps
 from gplasc.report.style import color, marker, paper_style, save_figure
 from gplasc.results.group import Group, Measure
+from gplasc.settings.presets import row_name
 from gplasc.study.experiment import Experiment
 from gplasc.study.study import Study
 
@@ -79,10 +80,8 @@ class _Curves(_View):
                 varied = [g for g in own if rows[g.labels["row"]].group == name]
                 bases = {rows[g.labels["row"]].base for g in varied}
                 values = {str(rows[g.labels["row"]].value): g.spread(measure) for g in varied}
-                series = Series(name, values, number)
-                guides = tuple(
-                    Guide(g.spread(measure).mean, g.labels["row"]) for g in own if g.labels["row"] in bases
-                )
+                series = Series(row_name(name, varied[0].settings if varied else {}), values, number)
+                guides = tuple(Guide(g.spread(measure).mean, g.row) for g in own if g.labels["row"] in bases)
                 axes = (title, name, "accuracy, percent")
                 charts.append(Chart(*axes, (series,), "", guides=guides, zero_based=True))
         return charts
@@ -94,7 +93,7 @@ class _Bars(_View):
     def _charts(self, groups: Sequence[Group]) -> list[Chart]:
         charts = []
         for title, measure, own in self._places(groups):
-            series = Series(measure.label, {g.labels["row"]: g.spread(measure) for g in own})
+            series = Series(measure.label, {g.row: g.spread(measure) for g in own})
             charts.append(Chart(title, "", "accuracy, percent", (series,), "", "interval"))
         return charts
 

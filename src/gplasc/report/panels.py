@@ -111,7 +111,7 @@ class Panel:
         """
         if any(record.changed for record in group.records):
             return []
-        place = {"row": group.title, "stream": self.stream, "scenario": measure.scenario}
+        place = {"row": group.first.name, "stream": self.stream, "scenario": measure.scenario}
         return published(table, **place, buffer=self.buffer, metric=measure.metric, point=None)
 
     def published_gain(self, number: Published, group: Group, measure: Measure) -> float | None:
@@ -131,13 +131,13 @@ class Panel:
     def looks(self) -> dict[str, tuple[int, bool]]:
         """Color and hollowness of each line: a base is hollow and shares the color of its first plug-in variant."""
         bases = {id(base) for _, base in self.pairs}
-        titles = [group.title for group in self.groups]
+        titles = [group.first.name for group in self.groups]
         colors: dict[str, int] = {}
         looks: dict[str, tuple[int, bool]] = {}
         for group in self.groups:
             label, hollow = group.labels["row"], id(group) in bases
             # Variants of one title cannot share the color of their method.
-            key = group.first.title.split("+")[0] if titles.count(group.title) == 1 else label
+            key = group.first.title.split("+")[0] if titles.count(group.first.name) == 1 else label
             if (colors.get(key), hollow) in looks.values():
                 key = label
             looks[label] = (colors.setdefault(key, len(colors)), hollow)
@@ -189,7 +189,7 @@ def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:
     named: list[Group] = []
     by_title: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
-        by_title[group.title].append(group)
+        by_title[group.first.name].append(group)
     for title, same in sorted(by_title.items()):
         differing = [name for name in varying_settings(same) if name not in _IDENTITY]
         # What a preset changed along with a given setting says nothing new, unless nothing was given.

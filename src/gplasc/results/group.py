@@ -74,13 +74,9 @@ class Group:
 
     @property
     def row(self) -> str:
-        """Its row as tables and pictures call it."""
-        return row_name(str(self.labels["row"]), self.settings)
-
-    @property
-    def title(self) -> str:
-        """Method and plug-ins of its runs, as tables and pictures call them."""
-        return row_name(self.first.title, self.settings)
+        """Its row, or what else names it, as tables and pictures call it."""
+        row = self.labels.get("row", ", ".join(map(str, self.labels.values())))
+        return row_name(str(row), self.settings)
 
     @property
     def first(self) -> Record:
@@ -139,8 +135,18 @@ def differing_settings(groups: Sequence[Group], but: Iterable[str] = ()) -> dict
         for name, value in group.settings.items():
             if not {name, name.rpartition(".")[2]} & but:
                 rows = by_name.setdefault(name, {}).setdefault(str(value), [])
-                rows.append(str(group.labels.get("row", ", ".join(map(str, group.labels.values())))))
+                rows.append(group.row)
     return {name: values for name, values in by_name.items() if len(values) > 1}
+
+
+def say_differing(groups: Sequence[Group], but: Iterable[str] = ()) -> list[str]:
+    """Return the result of `differing_settings` as a sentence, or nothing."""
+    texts = [
+        f"{name} "
+        + ", ".join(f"{value} ({'; '.join(dict.fromkeys(rows))})" for value, rows in values.items())
+        for name, values in differing_settings(groups, but).items()
+    ]
+    return [f"Shared settings in which rows differ: {' | '.join(texts)}."] if texts else []
 
 
 def group_records(records: Iterable[Record]) -> tuple[list[Group], list[str]]:

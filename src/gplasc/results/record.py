@@ -19,6 +19,7 @@ from gplasc._io.reading import MissingError, read_text
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS, summarize
 from gplasc.settings.parse import flatten
+from gplasc.settings.presets import row_name
 
 RECORD = "record.json"
 _RUN_ID = re.compile("[0-9a-f]{12}")
@@ -150,6 +151,11 @@ class Record(_Part):
         return self.settings.seed
 
     @property
+    def name(self) -> str:
+        """Method and plug-ins, as tables and pictures call them."""
+        return row_name(self.title, self.flat)
+
+    @property
     def method(self) -> str:
         """The name of the method, or the path of its file."""
         return self.settings.method
@@ -194,11 +200,7 @@ class Record(_Part):
 
 
 def read_record(folder: Path) -> Record | None:
-    """Return the record of a complete run, or None if there is none.
-
-    Raises:
-        UserError: If the file is damaged, or was written by something else or another version.
-    """
+    """Return the record of a complete run, or None if there is none."""
     path = folder / RECORD
     try:
         data = json.loads(read_text(path))
@@ -225,11 +227,7 @@ def write_record(folder: Path, record: Record) -> None:
 
 
 def load_records(folders: Iterable[Path]) -> tuple[list[Record], list[str]]:
-    """Read the records of all complete runs in (or below) the folders, each run once, in the order of their paths.
-
-    The second list has a sentence for each one that was skipped because it is damaged, of another version, or written
-    by something else.
-    """
+    """Read the complete runs in (or below) the folders, each once, and say in a sentence which were skipped and why."""
     folders = list(folders)
     for folder in folders:
         if not folder.is_dir():

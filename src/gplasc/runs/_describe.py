@@ -32,6 +32,7 @@ def describe(spec: RunSpec, learner: Learner, stream: Stream) -> Record:
         "title": config.title,
         "settings": config.model_dump(mode="json"),
         "sources": spec.sources,
+        "sees_all_tasks": learner.method.pool == "everything",
         "stream": {
             "name": stream.name,
             "class_names": list(stream.class_names),

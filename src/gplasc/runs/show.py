@@ -11,6 +11,7 @@ from gplasc._io.text import duration
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.results.record import Record, load_records
 from gplasc.runs.spec import OURS, RunSpec, find_components
+from gplasc.settings.presets import row_name
 from gplasc.streams.augment import DEVIATIONS
 
 
@@ -54,7 +55,9 @@ def print_settings(spec: RunSpec) -> None:
         texts = (name, str(value), source)
         rows.append([Marked(text, "muted") for text in texts] if source == OURS else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]
-    Table(f"{config.title} on {config.stream}, scale {config.scale}", columns, rows).print()
+    Table(
+        f"{row_name(config.title, config.flat())} on {config.stream}, scale {config.scale}", columns, rows
+    ).print()
     kinds = find_components(config.method, config.plugins).values()
     deviations = {
         name: kind.DEVIATIONS for name, kind in zip((config.method, *config.plugins), kinds, strict=True)
@@ -74,7 +77,7 @@ def _matrix(record: Record, scenario: str, title: str) -> Table:
         cells = ["" if value is None else f"{value:.2f}" for value in row]
         rows.append([str(number + 1), *cells, Marked(f"{sum(seen) / len(seen):.2f}", "best")])
     return Table(
-        f"{record.title} on {record.stream.name}: {title} accuracy, percent",
+        f"{record.name} on {record.stream.name}: {title} accuracy, percent",
         [Column("after task", "right"), *(f"task {number + 1}" for number in range(len(matrix))), "mean"],
         rows,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gplasc._io.table import Column, Table
-from gplasc.results.group import Group, differing_settings
+from gplasc.results.group import Group, differing_settings, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, Difference, holm
 from gplasc.study.stored import CLASS_IL, Results
 
@@ -57,7 +56,7 @@ def tests_table(results: Results, stream: str) -> Table | None:
         if test.row.labels["stream"] == stream and test.base and test.paired.count:
             welch = Difference.welch(test.base.by_seed(CLASS_IL), test.row.by_seed(CLASS_IL))
             p = f"{test.p:.3g}" if test.paired.count >= ENOUGH_PAIRS else None
-            names = (test.row.labels["row"], test.base.labels["row"])
+            names = (test.row.row, test.base.row)
             rows.append(
                 [results.caption.buffer(test.row), *names, str(test.paired), str(welch), p, test.verdict]
             )
@@ -68,7 +67,7 @@ def tests_table(results: Results, stream: str) -> Table | None:
         f"Family of {len(tests)} tests (Student's t of the paired differences), named before the runs; p corrected "
         f"by Holm's method, significant below {_LEVEL:g}. Fewer than {ENOUGH_PAIRS} seeds have intervals alone.",
         *_base_notes(results, stream),
-        *_setting_notes(results.groups(stage="test", stream=stream)),
+        *say_differing(results.groups(stage="test", stream=stream), ("buffer",)),
     ]
     title = f"Gains in class-IL on {stream}, evaluated on {results.evaluated_on}, percentage points"
     return Table(title, [Column("buffer"), *(Column(head, "left") for head in heads)], rows, notes)
@@ -77,21 +76,10 @@ def tests_table(results: Results, stream: str) -> Table | None:
 def _base_notes(results: Results, stream: str) -> list[str]:
     """Say how the better base was chosen."""
     chosen = results.groups(stage="bases", stream=stream)
-    texts = [f"{group.labels['row']} {group.spread(CLASS_IL)}" for group in chosen]
+    texts = [f"{group.row} {group.spread(CLASS_IL)}" for group in chosen]
     seeds = ", ".join(map(str, results.plan.base_seeds))
     note = "The base that is better on validation comes first; it is the same for all seeds"
     return [f"{note} (seeds {seeds}): {', '.join(texts)}."] if texts else []
-
-
-def _setting_notes(groups: Sequence[Group]) -> list[str]:
-    """List the settings in which the rows differ, beyond method and plug-ins."""
-    settings = differing_settings(groups, ("buffer",))
-    texts = [
-        f"{name} "
-        + ", ".join(f"{value} ({'; '.join(dict.fromkeys(rows))})" for value, rows in values.items())
-        for name, values in settings.items()
-    ]
-    return [f"Shared settings in which rows differ: {' | '.join(texts)}."] if texts else []
 
 
 def conclusion(results: Results) -> str:
@@ -115,7 +103,7 @@ def _say(test: _Test, count: int, *, several: bool) -> str:
     labels, paired = test.row.labels, test.paired
     buffer = f", buffer {labels['buffer']}" if "buffer" in labels else ""
     where = f" on {labels['stream']}{buffer}" if several else ""
-    pair = f"{labels['row']} {{}} {test.base.labels['row'] if test.base else ''}{where}"
+    pair = f"{test.row.row} {{}} {test.base.row if test.base else ''}{where}"
     if paired.count < _FEWEST:
         return pair.format("cannot be told from") + f" with {paired.count} of at least {_FEWEST} seeds"
     verb = "gains" if paired.mean >= 0 else "loses"

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from gplasc._io.display import Moment
@@ -13,6 +14,7 @@ from gplasc._io.text import duration
 from gplasc.results.record import Record
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import Workspace
+from gplasc.settings.presets import row_name
 
 State = Literal["done", "already", "busy", "interrupted", "failed"]
 
@@ -40,10 +42,11 @@ class Cell:
         """The seed of the run."""
         return self.spec.config.seed
 
-    @property
+    @cached_property
     def row(self) -> str:
-        """The row in words: the label ``row``, else all labels."""
-        return str(self.labels.get("row") or named_values(self.labels) or "as given")
+        """The row as tables and pictures call it: the label ``row``, else all labels."""
+        row = str(self.labels.get("row") or named_values(self.labels) or "as given")
+        return row_name(row, self.spec.config.flat())
 
     @property
     def column(self) -> str:

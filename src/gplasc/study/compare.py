@@ -79,7 +79,9 @@ def compare_rows(
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
-    statement = scale_statement([cell for cell in study.cells if _on_test(cell)] or study.cells)
+    kept["changed"] = (*parse_assignments(plan.set), *(["what was tuned"] if plan.tunes else []))
+    tests = [cell for cell in study.cells if _on_test(cell)]
+    statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(
         _stored_groups(plan, contenders, study),
         [(one.preset.labels, one.searched) for one in contenders],

@@ -30,9 +30,9 @@ _SETTINGS = {
     "train.first_epochs": 40,
 }
 _MEASURES = {
-    "class-IL accuracy": Measure("final_accuracy", scenario="class_il"),
-    "task-IL accuracy": Measure("final_accuracy", scenario="task_il"),
-    "class-IL forgetting": Measure("forgetting", scenario="class_il"),
+    "class-IL": Measure("final_accuracy", scenario="class_il"),
+    "task-IL": Measure("final_accuracy", scenario="task_il"),
+    "forgetting": Measure("forgetting", scenario="class_il"),
 }
 _TEXT = (
     "Every dot is a test image: the direction of its features after the last task. Its color is the task, and each "
@@ -67,15 +67,13 @@ def run_demo(out: Path, *, workers: int = 2, scale: Scale = "cpu", display: Disp
 
 
 def _table(study: Study) -> Table:
-    """A row for each method, with the mean over the seeds and the value of each."""
+    """A row for each method, with the value of each seed."""
     rows = []
     for group in study.groups():
-        texts = []
-        for measure in _MEASURES.values():
-            each = ", ".join(f"{value:.1f}" for value in group.by_seed(measure).values())
-            texts.append(f"{group.spread(measure).mean:.1f} ({each})")
-        rows.append([group.labels["row"], *texts])
-    return Table("After the last task, percent: mean (seed 0, seed 1)", ("method", *_MEASURES), rows)
+        each = [group.by_seed(measure).values() for measure in _MEASURES.values()]
+        texts = [", ".join(f"{value:.1f}" for value in values) for values in each]
+        rows.append([group.row, *texts])
+    return Table("After the last task, percent: seed 0, seed 1", ("method", *_MEASURES), rows)
 
 
 def _sphere(run: Restored) -> Sphere:
@@ -83,5 +81,5 @@ def _sphere(run: Restored) -> Sphere:
     samples = [run.evaluation_samples(task) for task in run.stream]
     features = [run.features(one).double().numpy() for one in samples]
     labels = [one.y.numpy() for one in samples]
-    title = f"{run.record.title}, seed {run.record.seed}"
+    title = f"{run.record.name}, seed {run.record.seed}"
     return feature_sphere(title, features, labels, run.stream.class_names)

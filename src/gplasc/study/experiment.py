@@ -32,6 +32,7 @@ class Caption(Settings):
     statement: str = Field("", description="the scale of the numbers, see `scale_statement`")
     published: str | dict[str, str] | None = Field(None, description="a published table, or one a scenario")
     comparable: bool = Field(True, description="whether a gap to the published numbers means anything")
+    changed: tuple[str, ...] = Field((), description="what differs from the protocol of the experiment")
     lower_is_better: bool = False
     preset_buffers: bool = Field(False, description="whether the buffer of the preset is shown")
     notes: tuple[str, ...] = ()
@@ -198,9 +199,11 @@ def _stand_ins() -> dict[str, StandIn]:
     return {info.name: info.stand_in for info in list_streams() if info.stand_in}
 
 
-def scale_statement(cells: Sequence[Cell]) -> str:
+def scale_statement(cells: Sequence[Cell], changed: Sequence[str] = ()) -> str:
     """Return at which scale the cells are computed, and what their numbers are therefore not."""
     configs = [cell.spec.config for cell in cells]
+    if configs[0].scale == "paper" and changed:
+        return f"Scale paper, changed: {', '.join(changed)}. NOT the published protocol, so there is no gap to it."
     if configs[0].scale == "paper":
         return "Scale paper: the published protocol."
     if configs[0].scale == "smoke":

@@ -122,7 +122,8 @@ class Study:
         """
         cells: dict[tuple[Any, ...], dict[Any, str]] = {}
         for group in self.groups():
-            row = cells.setdefault(tuple(group.labels.get(name) for name in rows), {})
+            place = (group.row if name == "row" else group.labels.get(name) for name in rows)
+            row = cells.setdefault(tuple(place), {})
             spread = group.spread(measure)
             row[group.labels.get(columns)] = text(group) if text else str(spread) if spread.count else ""
         heads = list(dict.fromkeys(head for row in cells.values() for head in row))

@@ -13,9 +13,11 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.results.group import Measure
+from gplasc.results.group import Measure, say_differing
+from gplasc.results.statistics import ENOUGH_SEEDS
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
+from gplasc.settings.presets import row_name
 from gplasc.study._grid import check_seeds, parse_axes
 from gplasc.study.cell import Cell
 from gplasc.study.compute import print_failures
@@ -70,12 +72,17 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     rows = []
     for group in groups:
         spreads = [group.spread(measure) for measure in _MEASURES]
-        row = [str(value) for value in group.labels.values() or ["as given"]]
+        labels = {**group.labels} or {"": "as given"}
+        last = "plugins" if "plugins" in labels else list(labels)[-1]
+        labels[last] = row_name(str(labels[last]), group.settings)
+        row = list(map(str, labels.values()))
         row += [str(spread) if spread.count else "failed" for spread in spreads]
-        rows.append([Marked(text, "best") if spreads[0].mean == best else text for text in row])
+        is_best = spreads[0].mean == best and spreads[0].count >= ENOUGH_SEEDS
+        rows.append([Marked(text, "best") if is_best else text for text in row])
     columns = [Column(name, "left") for name in axes or [""]]
     columns += [Column(measure.label) for measure in _MEASURES]
-    return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows)
+    notes = say_differing(groups, axes)
+    return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows, notes)
 
 
 def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request: RunRequest) -> list[Cell]:

@@ -10,10 +10,11 @@ from typing import Any
 
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
-from gplasc.published import Published, lookup
+from gplasc.published import Published, published
 from gplasc.published import tables as published_tables
 from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.results.group import Group, Measure
+from gplasc.settings.presets import row_name
 from gplasc.study._conclusions import tests_table
 from gplasc.study.cell import named_values
 from gplasc.study.experiment import Caption
@@ -58,9 +59,7 @@ def result_tables(caption: Caption, groups: Sequence[Group], measures: Sequence[
             breaks.append(len(rows))
             for group in own:
                 lines = [_Number(caption, groups, group, measure).lines(marks) for measure in measures]
-                rows.append(
-                    [buffer if group is own[0] else None, group.labels["row"], *map("\n".join, lines)]
-                )
+                rows.append([buffer if group is own[0] else None, group.row, *map("\n".join, lines)])
         title = f"{caption.name} on {stream} {about}"
         tables.append(Table(title, columns, rows, [caption.statement], breaks, stream))
     notes = [*(f"[{number}] {note}" for note, number in marks.items()), *_remarks(caption, groups, measures)]
@@ -72,15 +71,26 @@ class _Number:
 
     def __init__(self, caption: Caption, groups: Sequence[Group], group: Group, measure: Measure) -> None:
         self.caption, self.group, self.measure = caption, group, measure
-        self.base = group.base_among(groups)
+        self.bases = [group.base_among(groups, number) for number in range(len(group.bases))]
+        self.base = next(iter(self.bases), None)
         self.spread = group.spread(measure)
         self.differences = [group.gain(measure, groups, number) for number in range(len(group.bases))]
         self.difference = next(iter(self.differences), None)
-        self.published = self._published(group.labels["row"])
         self.scale = str(group.settings["scale"])
-        self.is_reproduction = self.scale == "paper" and caption.comparable
-        self.gap: float | None = None  # never to synthetic images
-        if self.published and caption.comparable and self.scale != "smoke" and self.spread.count:
+        changed = self.scale == "paper" and bool(caption.changed)
+        self.is_reproduction = self.scale == "paper" and caption.comparable and not changed
+        self.published = self._published(group.labels["row"])
+        # There is no gap of synthetic images, of a changed protocol or a plug-in in another form.
+        comparable = (
+            caption.comparable and self.scale != "smoke" and not changed and group.row == group.labels["row"]
+        )
+        self.gap: float | None = None
+        if (
+            comparable
+            and self.published
+            and self.published.buffer == caption.buffer(group)
+            and self.spread.count
+        ):
             self.gap = self.spread.mean - self.published.mean
         self.overhead = self.published_overhead = None  # percent more time than the base
         if self.base and measure.metric == "seconds":
@@ -90,14 +100,12 @@ class _Number:
                 self.published_overhead = 100 * (self.published.mean / theirs.mean - 1)
 
     def _published(self, row: str) -> Published | None:
-        measure, place = self.measure, (self.group.labels["stream"], self.caption.buffer(self.group))
-        about: dict[str, Any] = {
-            "scenario": measure.scenario,
-            "metric": measure.metric,
-            "point": measure.point,
-        }
+        """Return the number of a table of the paper; one that states no buffer is shown without a gap."""
+        measure, stream = self.measure, self.group.labels["stream"]
         table = self.caption.published_table(measure.scenario)
-        return None if table is None else lookup(table, row, stream=place[0], buffer=place[1], **about)
+        place: dict[str, Any] = {"row": row, "stream": stream, "scenario": measure.scenario}
+        numbers = published(table, **place, metric=measure.metric, point=measure.point) if table else []
+        return next((one for one in numbers if one.buffer in (self.caption.buffer(self.group), None)), None)
 
     def lines(self, marks: dict[str, int]) -> list[str]:
         """Return the lines of a cell; `marks` are the numbers of the footnotes, to which new ones are added."""
@@ -107,13 +115,14 @@ class _Number:
             lines.append(f"{spread.text(digits)} (n={spread.count})")
         if self.group.missing:
             lines.append(f"{self.group.missing} failed")
-        for name, gain in zip(self.group.bases, self.differences, strict=True):
-            lines += [f"{gain.text(digits)} to {name} (n={gain.count})"] if gain else []
+        for base, gain in zip(self.bases, self.differences, strict=True):
+            lines += [f"{gain.text(digits)} to {base.row} (n={gain.count})"] if base and gain else []
         if self.overhead is not None:
             lines.append(f"{self.overhead:+.1f} % time")
         if self.published:
             notes = ",".join(str(marks.setdefault(note, len(marks) + 1)) for note in self.published.notes)
-            lines.append(f"paper {self.published}" + (f" [{notes}]" if notes else ""))
+            unknown = ", no buffer stated" if self.published.buffer != self.caption.buffer(self.group) else ""
+            lines.append(f"paper {self.published}{unknown}" + (f" [{notes}]" if notes else ""))
         if self.published_overhead is not None:
             lines.append(f"paper {self.published_overhead:+.1f} % time")
         if self.gap is not None:
@@ -136,7 +145,7 @@ class _Number:
         complete = set().union(*group.values.values())
         return {
             "experiment": self.caption.name,
-            "row": group.labels["row"],
+            "row": group.row,
             "stream": group.labels["stream"],
             "buffer": self.caption.buffer(group),
             "metric": measure.metric,
@@ -147,7 +156,7 @@ class _Number:
             "mean": self.spread.mean,
             "std": self.spread.std,
             "seeds": " ".join(map(str, group.by_seed(measure))),
-            "base": self.base and self.base.labels["row"],
+            "base": self.base and self.base.row,
             "difference": difference and difference.mean,
             "low": difference and difference.low,
             "high": difference and difference.high,
@@ -255,7 +264,7 @@ def _gains_chart(comparisons: Sequence[Results]) -> Chart:
         "compared with",
         "paired difference, percentage points, 95 % interval",
         tuple(series),
-        "; ".join(f"{g.labels['row']} on {g.labels['stream']}: {gain.mean:+.2f}" for g, _, gain in rows),
+        "; ".join(f"{g.row} on {g.labels['stream']}: {gain.mean:+.2f}" for g, _, gain in rows),
         "interval",
         guides=(Guide(0.0),),
         name="gains",
@@ -265,7 +274,7 @@ def _gains_chart(comparisons: Sequence[Results]) -> Chart:
 def _compared(group: Group) -> str:
     """Return what is compared with the base: the plug-ins, or the row where its base has the same ones."""
     plugins, row = "+".join(group.settings["plugins"]), str(group.labels["row"])
-    return plugins if row == f"{group.bases[0]}+{plugins}" else row
+    return row_name(plugins if row == f"{group.bases[0]}+{plugins}" else row, group.settings)
 
 
 def _gains(results: Results, stream: str) -> Table:
@@ -273,9 +282,9 @@ def _gains(results: Results, stream: str) -> Table:
     groups = results.groups(stage="test", stream=stream)
     cells: dict[tuple[int | None, str], dict[str, str]] = {}
     for group in groups:
-        gain, row, base = group.gain(CLASS_IL, groups), group.labels["row"], group.base_among(groups)
-        name = ("+".join(group.settings["plugins"]) or row) if base else ""
-        own = cells.setdefault((results.caption.buffer(group), base.labels["row"] if base else row), {})
+        gain, row, base = group.gain(CLASS_IL, groups), group.row, group.base_among(groups)
+        name = row_name("+".join(group.settings["plugins"]) or row, group.settings) if base else ""
+        own = cells.setdefault((results.caption.buffer(group), base.row if base else row), {})
         own[name] = "\n".join(map(str, filter(None, (group.spread(CLASS_IL), gain))))
     names = [name for name in dict.fromkeys(name for own in cells.values() for name in own) if name]
     return Table(
@@ -294,7 +303,7 @@ def _tuning(results: Results, stream: str) -> Table | None:
     rows: list[list[Any]] = []
     searched: dict[str, list[str]] = {}
     for row in results.groups(stage="test", stream=stream) if results.plan.tunes else ():
-        trials, number, name = results.trials(row), results.chosen(row), row.labels["row"]
+        trials, number, name = results.trials(row), results.chosen(row), row.row
         if not trials:  # it has the settings of another row
             continue
         scores = [f"{trial.spread(CLASS_IL).mean:.2f}" if not trial.missing else None for trial in trials]

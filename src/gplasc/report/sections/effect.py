@@ -18,7 +18,7 @@ def settings_effect(panels: Sequence[Panel]) -> Section | None:
     families: dict[tuple[str, str], dict[str, list[Group]]] = defaultdict(lambda: defaultdict(list))
     for panel in panels:
         for group in panel.groups:
-            families[panel.stream, panel.scale][group.title].append(group)
+            families[panel.stream, panel.scale][group.first.name].append(group)
     parts = []
     for (stream, scale), by_title in families.items():
         charts = []

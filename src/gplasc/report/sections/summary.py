@@ -12,7 +12,7 @@ from gplasc.report.charts import Chart, Guide, Series
 from gplasc.report.panels import ROWS, Panel, rank, unlike
 from gplasc.report.section import Section
 from gplasc.report.wording import show_difference, show_spread, show_value, signed
-from gplasc.results.group import Group, Measure, differing_settings, finite
+from gplasc.results.group import Group, Measure, finite, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS
 
 _ACCURACIES = {scenario: Measure("final_accuracy", scenario=scenario) for scenario in SCENARIOS}
@@ -29,12 +29,12 @@ def summary(panels: Sequence[Panel]) -> Section | None:
         f"mark intervals of at least {ENOUGH_PAIRS} seeds that do not include 0."
     )
     parts = [(panel, (_summary_table(panel), _gain_chart(panel)), "") for panel in panels]
-    notes = [note for panel in panels for note in (*_unlike_notes(panel), *_other_settings(panel))]
+    notes = [note for panel in panels for note in _notes(panel)]
     return Section.of("Summary", text, parts, fold_above=math.inf, notes=notes)
 
 
-def _unlike_notes(panel: Panel) -> list[str]:
-    """Say in which settings a group and its base also differ."""
+def _notes(panel: Panel) -> list[str]:
+    """Say in which settings a group and its base also differ, and all rows."""
     notes = []
     for group, base in panel.pairs:
         names = ", ".join(
@@ -43,16 +43,7 @@ def _unlike_notes(panel: Panel) -> list[str]:
         )
         if names:
             notes.append(f"{panel.title}: {group.labels['row']} and its base also differ in {names}.")
-    return notes
-
-
-def _other_settings(panel: Panel) -> list[str]:
-    """Say in which settings the rows differ."""
-    texts = [
-        f"{name} {', '.join(f'{value} ({"; ".join(rows)})' for value, rows in values.items())}"
-        for name, values in differing_settings(panel.groups).items()
-    ]
-    return [f"{panel.title}: shared settings in which rows differ: {' | '.join(texts)}."] if texts else []
+    return [*notes, *(f"{panel.title}: {text}" for text in say_differing(panel.groups))]
 
 
 def _summary_table(panel: Panel) -> Table:

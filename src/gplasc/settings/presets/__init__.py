@@ -68,7 +68,7 @@ def row_name(row: str, settings: Mapping[str, Any]) -> str:
     for plugin in settings.get("plugins", ()):
         for form in _forms().get(plugin, ()):
             if all(settings.get(name) == value for name, value in form["when"].items()):
-                return f"{row}, {form['name']}"
+                return row if f", {form['name']}" in row else f"{row}, {form['name']}"
     return row
 
 
