@@ -36,7 +36,7 @@ def test_every_name_is_there():
 def test_every_grid_has_complete_settings(name, scale):
     cells = load_experiment(name).cells(scale)
     assert len(cells) % len(SEEDS[scale]) == 0
-    assert {base for cell in cells for base in cell.bases} <= {cell.row for cell in cells}
+    assert {base for cell in cells for base in cell.bases} <= {str(cell.labels["row"]) for cell in cells}
     assert {cell.spec.config.method for cell in cells} <= set(list_methods())
     for cell in cells:
         config = cell.spec.config
@@ -123,7 +123,7 @@ def test_narrowing():
     }
     assert len(cells) == 4
     assert len(experiment.cells("cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
-    rows = {cell.row for cell in load_experiment("sensitivity").cells("cpu", (0,), only=["margin"])}
+    rows = {str(cell.labels["row"]) for cell in load_experiment("sensitivity").cells("cpu", (0,), only=["margin"])}
     assert rows == {f"margin = {value}" for value in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)}
     with pytest.raises(UserError, match="did you mean 'seq-cifar10'"):
         experiment.cells("cpu", only=["seq-cifr10"])

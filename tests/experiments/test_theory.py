@@ -1,4 +1,3 @@
-import csv
 import itertools
 import math
 from pathlib import Path
@@ -144,12 +143,9 @@ def test_cases_of_lower_dimension_descend_alone_as_together() -> None:
 
 def test_run_writes_table_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = run_theory(tmp_path, seed=1, steps=30, starts=1, class_counts=(2, 3))
-    assert {path.name for path in tmp_path.iterdir()} == {"theory.csv", "theory.png", "theory.svg"}
-    with (tmp_path / "theory.csv").open() as file:
-        written = list(csv.DictReader(file))
-    assert len(written) == len(rows) == len(_cases(2)) + len(_cases(3))
-    for line, row in zip(written, rows, strict=True):
-        assert float(line["loss"]) == row["loss"]
+    assert {path.name for path in tmp_path.iterdir()} == {"theory.png", "theory.svg"}
+    assert len(rows) == len(_cases(2)) + len(_cases(3))
+    for row in rows:
         assert math.isfinite(row["excess"])
         # Far from converged, yet never below the bound for the cosines really reached.
         assert row["bound_holds"]

@@ -16,10 +16,9 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.report.findings import find_findings, headline
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.page import _write_blocks, build_report, write_report
+from gplasc.report.page import _build_sections, _write_blocks, build_report, write_report
 from gplasc.report.panels import make_panels
 from gplasc.report.section import Block, Section
-from gplasc.report.sections import build_sections
 from gplasc.results.record import Record, write_record
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -68,7 +67,7 @@ class Outline(HTMLParser):
 
 
 def sections_of(records: list[Record]) -> list[Section]:
-    return build_sections(make_panels(records))
+    return _build_sections(make_panels(records))
 
 
 def blocks_of(section: Section) -> list[Block]:

@@ -21,7 +21,6 @@ from torch.nn.functional import pad
 
 from gplasc import geometry
 from gplasc._io.display import display
-from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Marked, Table
 from gplasc.losses import supcon
 from gplasc.paper.descent import Shape, descend, r2scl, random_points
@@ -52,7 +51,7 @@ def run_theory(
     starts: int = 6,
     class_counts: Sequence[int] = _CLASS_COUNTS,
 ) -> list[dict[str, Any]]:
-    """Check the theorem on all cases, print a table of measured against expected, and return the rows of theory.csv.
+    """Check the theorem on all cases, print a table of measured against expected, and return its rows.
 
     Of each case the best of `starts` descents counts.
     """
@@ -64,8 +63,7 @@ def run_theory(
             cases = _cases(count)
             shown.phase(f"{count} classes, {starts * len(cases)} descents")
             rows += _examine(count, cases, steps=steps, starts=starts, generator=generator)
-    table = Table("", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
-    files = [write_atomic(out / "theory.csv", table.to_csv()), *_figure(rows, out)]
+    files = _figure(rows, out)
     _print(rows)
     print(f"{time.perf_counter() - began:.0f} s; written: {', '.join(map(str, files))}")
     return rows

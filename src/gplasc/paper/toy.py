@@ -42,7 +42,6 @@ _LEARNING_RATE = 0.1
 _RANGE_WEIGHT = 5.0
 _POSITION_WEIGHT = 10.0
 _MARGIN = 0.3
-_BANDWIDTH = 0.2  # radians, of the kernel in the overlap
 
 _INTRODUCTION = (
     "Free points on the sphere stand for features. Drag a sphere to turn it, and move "
@@ -58,10 +57,9 @@ _Region = tuple[float | None, Array | None]
 def run_toy(
     out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int = 100
 ) -> list[dict[str, Any]]:
-    """Run the toy example; print radius, center norm and overlap of tasks next to the theorem's.
+    """Run the toy example; print radius, center norm and distance of tasks next to the theorem's.
 
-    The seed is that of the starting points and of the orientation of every task. Returns the rows of toy.csv: one for
-    each panel.
+    The seed is that of the starting points and of the orientation of every task. Returns a row for each panel.
     """
     began = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
@@ -78,15 +76,14 @@ def run_toy(
         for name, tasks in plan.items():
             shown.phase(name)
             trained.append([train(*place, index) for index, place in enumerate(tasks)])
-        shown.phase("overlap, figures, page")
+        shown.phase("figures, page")
         rows = [
             _compare(name, regions[0][0], tasks)
             for (name, regions), tasks in zip(plan.items(), trained, strict=True)
         ]
-        rows[4] |= _measure_overlap(trained[4], guaranteed=0.0)
-        rows[5] |= _measure_overlap(trained[5], guaranteed=region.gap)
-        table = Table("", list(rows[5]), [[row.get(name) for name in rows[5]] for row in rows])
-        files = [*_draw(_spheres(rows, trained), out), write_atomic(out / "toy.csv", table.to_csv())]
+        rows[4]["caption"], rows[5]["caption"] = _closest(trained[4], 0.0), _closest(trained[5], region.gap)
+        spheres = _spheres(rows, trained)
+        files = _draw(spheres, out)
     _print(rows)
     print(f"{time.perf_counter() - began:.0f} s; written: {', '.join(map(str, files))}")
     return rows
@@ -137,39 +134,11 @@ def _compare(name: str, k: float | None, tasks: list[TaskFeatures]) -> dict[str,
     }
 
 
-def _measure_overlap(tasks: list[TaskFeatures], *, guaranteed: float) -> dict[str, float]:
-    """Measure the overlap of tasks and the smallest angle between their features; guaranteed: in theory, radians."""
-    closest = max(float((a.final @ b.final.T).max()) for a, b in itertools.combinations(tasks, 2))
-    return {
-        "overlap": _overlap([task.final for task in tasks]),
-        "closest_degrees": math.degrees(math.acos(min(1.0, closest))),
-        "guaranteed_degrees": math.degrees(guaranteed),
-    }
-
-
-def _lattice(count: int) -> Array:
-    """Evenly spread points on the sphere, (count, 3): a Fibonacci spiral, each point for an equal area."""
-    index = np.arange(count) + 0.5
-    height = 1 - 2 * index / count
-    turn = np.pi * (1 + math.sqrt(5)) * index
-    ring = np.sqrt(1 - height**2)
-    return np.stack([ring * np.cos(turn), ring * np.sin(turn), height], axis=1)
-
-
-def _overlap(tasks: list[Array], *, bandwidth: float = _BANDWIDTH, count: int = 4000) -> float:
-    """Overlap of tasks: the integral over the sphere of min(p_a, p_b), averaged over pairs of tasks.
-
-    tasks: features (N, 3) of each task, unit rows. p is a kernel density with the von Mises-Fisher kernel
-    exp(cos(angle) / bandwidth ** 2), normalized to 1 over the sphere; the integral is a sum over `count`
-    evenly spread points. 0: no task reaches where another is; 1: the tasks have the same density. The
-    bandwidth (radians) stands for the spread of real classes, since free points collapse entirely.
-    """
-    lattice = _lattice(count)
-    densities = []
-    for features in tasks:
-        weight = np.exp((lattice @ features.T - 1) / bandwidth**2).mean(axis=1)
-        densities.append(weight / weight.sum())
-    return float(np.mean([np.minimum(a, b).sum() for a, b in itertools.combinations(densities, 2)]))
+def _closest(tasks: list[TaskFeatures], guaranteed: float) -> str:
+    """Say how far apart features of different tasks are at least, and how far in theory; in radians."""
+    cosine = max(float((a.final @ b.final.T).max()) for a, b in itertools.combinations(tasks, 2))
+    angle = math.degrees(math.acos(min(1.0, cosine)))
+    return f"closest features of two tasks {angle:.0f}°\nassured by theory {math.degrees(guaranteed):.0f}°"
 
 
 def _class_means(task: TaskFeatures) -> Array:
@@ -194,11 +163,7 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> l
     normal = _across(first, second)
     view = _seen_from(normal, first, 68)
     for row, tasks in zip(rows[4:], trained[4:], strict=True):
-        caption = (
-            f"overlap of tasks {row['overlap']:.3f}\n"
-            f"closest features {row['closest_degrees']:.0f}°, assured {row['guaranteed_degrees']:.0f}°"
-        )
-        spheres.append(Sphere(row["panel"], caption, tuple(tasks), view, normal))
+        spheres.append(Sphere(row["panel"], row["caption"], tuple(tasks), view, normal))
     return spheres
 
 
@@ -225,7 +190,7 @@ def _draw(spheres: list[Sphere], out: Path) -> list[Path]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """Print two tables, shapes against the theorem and the overlap of tasks."""
+    """Print the shapes next to the theorem's, and how far apart the tasks are."""
     shapes = [
         [
             row["panel"],
@@ -237,14 +202,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]
     columns = ["panel", "k", "radius", "theory", "center", "theory", "off by", "≤ 2%"]
-    Table("Final features against the theorem", columns, shapes).print()
-    overlaps = [
-        [
-            row["panel"].replace("3 tasks, ", ""),
-            f"{row['overlap']:.4f}",
-            *(f"{row[name]:.1f}°" for name in ("closest_degrees", "guaranteed_degrees")),
-        ]
-        for row in rows[4:]
-    ]
-    columns = ["panel", "overlap", "closest", "assured"]
-    Table("Overlap of three tasks (0 apart, 1 the same) and angle between them", columns, overlaps).print()
+    notes = [f"{row['panel']}: {row['caption']}".replace("\n", ", ") for row in rows[4:]]
+    Table("Final features against the theorem", columns, shapes, notes).print()

@@ -15,7 +15,12 @@ from gplasc.report.findings import find_findings, headline
 from gplasc.report.panels import Panel, make_panels
 from gplasc.report.render import render
 from gplasc.report.section import Section
-from gplasc.report.sections import build_sections
+from gplasc.report.sections.accuracy import accuracy_by_task, forgetting, matrices
+from gplasc.report.sections.effect import settings_effect
+from gplasc.report.sections.geometry import geometry
+from gplasc.report.sections.provenance import provenance
+from gplasc.report.sections.summary import against_paper, summary
+from gplasc.report.sections.time import time
 from gplasc.results.group import group_records
 from gplasc.results.record import Record, load_records
 
@@ -42,7 +47,7 @@ def build_report(
         )
     panels = make_panels(records)
     skipped = [*skipped, *group_records(records)[1]]
-    sections = build_sections(panels) if panels else []
+    sections = _build_sections(panels) if panels else []
     if tables is not None:
         _write_blocks(sections, tables, tables=True)
         _write_numbers(panels, tables)
@@ -61,6 +66,22 @@ def build_report(
         subject=panels[0].title if len(panels) == 1 else "",
     )
     return write_atomic(path, page)
+
+
+def _build_sections(panels: Sequence[Panel]) -> list[Section]:
+    """Every section that the runs have something to say about, in the order of the page."""
+    sections = [
+        summary(panels),
+        against_paper(panels),
+        accuracy_by_task(panels),
+        forgetting(panels),
+        settings_effect(panels),
+        matrices(panels),
+        geometry(panels),
+        time(panels),
+        *provenance(panels),
+    ]
+    return [section for section in sections if section is not None]
 
 
 def write_report(

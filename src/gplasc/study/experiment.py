@@ -92,7 +92,6 @@ class Row(Settings):
 class Experiment(Caption):
     """What is compared, on what, and next to which published numbers."""
 
-    figure: str = Field("", description="table or figure of the paper")
     view: Literal["table", "curves", "bars", "overlap", "tsne", "time"] = "table"
     metric: str = "final_accuracy"
     also: tuple[str, ...] = ()
