@@ -104,13 +104,13 @@ def test_presets_of_the_real_stream_hold_at_smoke_scale():
 
 
 def test_what_is_set_reaches_the_run():
-    cells = {cell.row: cell for cell in load_experiment("ablation-components").cells("cpu", (7,))}
+    cells = {str(cell.labels["row"]): cell for cell in load_experiment("ablation-components").cells("cpu", (7,))}
     options = cells["r2scl only"].spec.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"]) == (0.0, 1.0)
     options = cells["distill only"].spec.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"], options["lambda_position"]) == (1.0, 0.0, 0.0)
     assert {cell.spec.config.seed for cell in cells.values()} == {7}
-    oracle = next(c for c in load_experiment("overlap").cells("cpu", (0,)) if c.row == "oracle")
+    oracle = next(c for c in load_experiment("overlap").cells("cpu", (0,)) if c.labels["row"] == "oracle")
     assert (oracle.spec.config.buffer, oracle.labels["buffer"]) == (50_000, 200)
 
 
