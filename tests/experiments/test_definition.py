@@ -104,7 +104,9 @@ def test_presets_of_the_real_stream_hold_at_smoke_scale():
 
 
 def test_what_is_set_reaches_the_run():
-    cells = {str(cell.labels["row"]): cell for cell in load_experiment("ablation-components").cells("cpu", (7,))}
+    cells = {
+        str(cell.labels["row"]): cell for cell in load_experiment("ablation-components").cells("cpu", (7,))
+    }
     options = cells["r2scl only"].spec.config.options["gplasc"]
     assert (options["lambda_distill"], options["lambda_range"]) == (0.0, 1.0)
     options = cells["distill only"].spec.config.options["gplasc"]
@@ -123,7 +125,9 @@ def test_narrowing():
     }
     assert len(cells) == 4
     assert len(experiment.cells("cpu", (0,), only=["seq-cifar*", "co2l", "cila"])) == 2 * 2 * 2
-    rows = {str(cell.labels["row"]) for cell in load_experiment("sensitivity").cells("cpu", (0,), only=["margin"])}
+    rows = {
+        str(cell.labels["row"]) for cell in load_experiment("sensitivity").cells("cpu", (0,), only=["margin"])
+    }
     assert rows == {f"margin = {value}" for value in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)}
     with pytest.raises(UserError, match="did you mean 'seq-cifar10'"):
         experiment.cells("cpu", only=["seq-cifr10"])

@@ -42,7 +42,8 @@ def headline(panels: Sequence[Panel]) -> list[str]:
             if gain := panel.gain(group):
                 few |= gain.count < ENOUGH_SEEDS
                 if gain.count >= ENOUGH_SEEDS:
-                    gains.setdefault(_plugins(group), []).append(gain)
+                    plugins = row_name(" and ".join(group.first.plugins), group.settings)
+                    gains.setdefault(plugins, []).append(gain)
     if few:
         words[0] += f" Gains over fewer than {ENOUGH_SEEDS} pairs of seeds are in the tables only."
     if any(gain.count < ENOUGH_PAIRS for same in gains.values() for gain in same):
@@ -50,11 +51,6 @@ def headline(panels: Sequence[Panel]) -> list[str]:
     if sum(map(len, gains.values())) > _LIMIT:  # not all of them are shown one by one
         words += [_overview(plugin, differences) for plugin, differences in gains.items()]
     return words
-
-
-def _plugins(group: Group) -> str:
-    """The plug-ins of a group, as tables call them."""
-    return row_name(" and ".join(group.first.plugins), group.settings)
 
 
 def _overview(plugin: str, gains: Sequence[Difference]) -> str:

@@ -182,11 +182,7 @@ class Record(_Part):
         return {name: summarize(matrix, samples) for name, matrix in self.matrix.items()}
 
     def metric(self, name: str = "final_accuracy", scenario: str = "class_il") -> float:
-        """Return one metric, class-incremental by default.
-
-        Raises:
-            UserError: If there is no such metric or scenario.
-        """
+        """Return one metric, class-incremental by default."""
         if scenario not in self.metrics:
             raise UserError(f"there is no scenario {scenario!r}; allowed: {', '.join(self.metrics)}")
         if name not in self.metrics[scenario]:
