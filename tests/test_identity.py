@@ -55,6 +55,39 @@ def test_an_edited_method_is_another_run(name, tmp_path):
     assert run(TINY, str(path), out=tmp_path).run_id != first.run_id
 
 
+ENCODER = """
+    import torch
+    from {module} import SIZE
+
+    def build():
+        made = torch.nn.Conv2d(3, SIZE, 3)
+        made.load_state_dict(torch.load("weights.pt"))
+        return made
+"""
+
+
+def test_an_edited_helper_or_other_weights_are_another_run(tmp_path, monkeypatch):
+    """What a user's file imports from its own folder is loaded again and counts, and so do the weights of an encoder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own" / "deep").mkdir(parents=True)
+    method = write(
+        tmp_path / "own" / "mine.py", "import factor_of_mine\n" + textwrap.dedent(METHOD.format(alpha=1.0))
+    )
+    encoder = write(tmp_path / "own" / "net.py", ENCODER.format(module="deep.sizes"))
+    ids = set()
+    for alpha, size, value in ((1, 2, 0.0), (2, 2, 0.0), (2, 3, 0.0), (2, 3, 1.0)):
+        write(tmp_path / "own" / "factor_of_mine.py", f"from deep import sizes\nALPHA = {alpha}")
+        write(tmp_path / "own" / "deep" / "__init__.py", "from . import sizes")
+        write(tmp_path / "own" / "deep" / "sizes.py", f"SIZE = {size}")
+        state = {"weight": torch.full((size, 3, 3, 3), value), "bias": torch.zeros(size)}
+        torch.save(state, "weights.pt")
+        more = {"model.encoder": f"{encoder}:build"}
+        result = gplasc.run(TINY, method, scale="smoke", quiet=True, device="cpu", out=tmp_path, **more)
+        assert result.load(device="cpu").network.feature_dim == size
+        ids.add(result.run_id)
+    assert len(ids) == 4
+
+
 def test_settings_of_a_file_named_like_a_section_stand_beside_it(tmp_path):
     path = write(tmp_path / "train.py", METHOD.format(alpha=1.0))
     result = run(TINY, path, out=tmp_path, **{"train_.alpha": 2.0})

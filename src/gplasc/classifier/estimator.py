@@ -454,7 +454,7 @@ class ContinualClassifier:
         kept: tuple[object, EncoderChoice] | None = self.__dict__.get("_choice")
         if kept is not None and kept[0] is self.encoder:
             return kept[1]
-        choice = choose_encoder(self.encoder).built()
+        choice = choose_encoder(self.encoder)
         self._choice = (self.encoder, choice)
         return choice
 

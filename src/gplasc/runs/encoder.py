@@ -6,7 +6,7 @@ import copy
 import hashlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -23,11 +23,11 @@ from gplasc.settings.types import OBJECT, Config
 
 @dataclass(frozen=True)
 class EncoderChoice:
-    """An encoder by its name in the settings; the module itself if it was passed as an object."""
+    """An encoder by its name in the settings, and the module unless it is a built-in one."""
 
     name: str
     identity: str
-    """Digest of the source, and of the weights of an object; empty for a built-in encoder."""
+    """Digest of the source and of the weights; empty for a built-in encoder."""
     encoder: Encoder | None = None
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,17 +39,11 @@ class EncoderChoice:
             chosen["model.encoder_lr"] = 1.0 if trainable else 0.0
         return chosen
 
-    def built(self) -> EncoderChoice:
-        """Return the same choice with the encoder, if it is not a built-in one."""
-        if self.encoder is not None or ":" not in self.name:
-            return self
-        return replace(self, encoder=as_encoder(self.name))
-
 
 def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
     """Choose the encoder that a user names (also ``FILE.py:function``, ``package.module:function``) or gives."""
     if isinstance(value, str):
-        return EncoderChoice(value, _identify(value))
+        return _choose_by_name(value)
     encoder = as_encoder(copy.deepcopy(value) if isinstance(value, nn.Module) else value)
     inner = encoder.module if isinstance(encoder, ForeignEncoder) else encoder
     title = type(inner).__name__
@@ -64,12 +58,12 @@ def choose_encoder(value: str | nn.Module | EncoderBuilder) -> EncoderChoice:
     return EncoderChoice(f"{OBJECT}{title}", f"{weights[:32]}{facts_digest[:32]}", encoder)
 
 
-def _identify(name: str) -> str:
-    """Return the digest of the source of an encoder by name; empty for a built-in one and for an object."""
+def _choose_by_name(name: str) -> EncoderChoice:
     if name.startswith(OBJECT) or name in ENCODERS:
-        return ""
+        return EncoderChoice(name, "")
     if ":" in name:
-        return source_digest(name)
+        source, encoder = source_digest(name), as_encoder(name)
+        return EncoderChoice(name, f"{digest(encoder.state_dict())[:32]}{source[:32]}", encoder)
     raise UserError(
         f"there is no encoder '{name}'; {did_you_mean(name, ENCODERS)} "
         "(your own: FILE.py:function or package.module:function)"

@@ -88,7 +88,7 @@ def restore(
     record = read_record(folder)
     if record is None:
         raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
-    choice = None if encoder is None else choose_encoder(encoder).built()
+    choice = None if encoder is None else choose_encoder(encoder)
     if spec is None:
         spec = _planned(record, (method, *plugins), choice)
     elif spec.run_id != record.run_id:

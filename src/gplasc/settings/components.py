@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -71,12 +71,43 @@ def find_object(reference: str) -> object:
 
 
 def source_digest(reference: str) -> str:
-    """Return the SHA-256 of the source of ``FILE.py``, ``FILE.py:NAME`` or ``package.module:NAME``, and of NAME."""
-    if is_file(reference):
-        return hashlib.sha256(_read_source(reference).encode()).hexdigest()
-    place, name = _split(reference)
-    path = place if is_file(place) else _origin(place)
-    return hashlib.sha256(f"{name}\0{_read_source(path)}".encode()).hexdigest()
+    """Return the SHA-256 of ``FILE.py``, ``FILE.py:NAME`` or ``package.module:NAME``, see `user_sources`."""
+    place, name = (reference, "") if is_file(reference) else _split(reference)
+    if is_file(place):
+        text, *helpers = [text for part in user_sources(place).items() for text in part][1:]
+    else:
+        text, helpers = read_text(_origin(place)), []
+    return hashlib.sha256("\0".join([*filter(None, [name]), text, *helpers]).encode()).hexdigest()
+
+
+def user_sources(path: str) -> dict[str, str]:
+    """Return the texts of a user's file and of the modules that it imports from its own folder, by path below it."""
+    file = _copies.get(path, Path(path))
+    texts, todo = {file.name: read_text(file)}, [file]
+    for importer in todo:
+        for module in _imported(texts[importer.relative_to(file.parent).as_posix()], importer, file.parent):
+            for helper in (module.with_suffix(".py"), module / "__init__.py"):
+                name = helper.relative_to(file.parent).as_posix()
+                if name not in texts and helper.is_file():
+                    texts[name] = read_text(helper)
+                    todo.append(helper)
+    return texts
+
+
+def _imported(text: str, importer: Path, folder: Path) -> Iterator[Path]:
+    """Yield where the modules that a file imports are, without suffix, if they are in the folder."""
+    with suppress(SyntaxError, ValueError, IndexError):  # importing it says what is wrong
+        for node in ast.walk(ast.parse(text)):
+            names, base = [], folder
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                base = importer.parents[node.level - 1] if node.level else folder
+                names = [".".join(filter(None, (node.module, alias.name))) for alias in node.names]
+            for name in names if base.is_relative_to(folder) else ():
+                parts = name.split(".")
+                if base != folder or parts[0] not in sys.stdlib_module_names:
+                    yield from (base.joinpath(*parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
@@ -120,10 +151,6 @@ def _origin(module: str) -> str:
     )
 
 
-def _read_source(path: str) -> str:
-    return read_text(_copies.get(path, Path(path)))
-
-
 @lru_cache
 def _list(package: str) -> dict[str, str]:
     folder = Path(__file__).parent.parent / package
@@ -149,7 +176,14 @@ def _import(place: str, noun: str) -> ModuleType:
             raise UserError(f"the {noun} file {place} does not exist; give the path of a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        spec.loader.exec_module(module)
+        for helper in list(user_sources(place))[1:]:  # it may have been edited, or be another folder's
+            parts = Path(helper).with_suffix("").parts
+            sys.modules.pop(".".join(parts[:-1] if parts[-1] == "__init__" else parts), None)
+        sys.path.insert(0, str(source.parent.absolute()))
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.path.remove(str(source.parent.absolute()))
         return module
     except UserError:
         raise

@@ -29,11 +29,10 @@ from typing import Any
 import gplasc
 from gplasc._io.display import Moment
 from gplasc._io.files import write_atomic
-from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
-from gplasc.settings.components import is_file, read_from_copies
+from gplasc.settings.components import is_file, read_from_copies, user_sources
 from gplasc.study._storage import Storage
 from gplasc.study.cell import Cell, Executor, Listener, Outcome
 from gplasc.study.executors import Engine
@@ -89,7 +88,7 @@ class RayExecutor(Executor):
         self._task: Any = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_compute)
         self._num_threads = engine.threads or max(1, int(cpus))
         self._marks: dict[Path, Path] = {}
-        self._sources: dict[str, str] = {}
+        self._sources: dict[str, dict[str, str]] = {}
         self._waiting: dict[Any, _Waiting] = {}  # by the reference of the task
         self._closed = threading.Event()
         self._collector = threading.Thread(target=self._collect, name="ray", daemon=True)
@@ -156,13 +155,13 @@ class RayExecutor(Executor):
         )
         self._waiting[reference] = waiting
 
-    def _read_sources(self, cell: Cell) -> dict[str, str]:
-        """Return the user's source files that the settings name, by path, as they were when first read."""
+    def _read_sources(self, cell: Cell) -> dict[str, dict[str, str]]:
+        """Return the user's files that the settings name, by path, with what they import from their own folders."""
         config = cell.spec.config
         names = [config.method, *config.plugins, config.model.encoder.partition(":")[0]]
         for name in filter(is_file, names):
             if name not in self._sources:
-                self._sources[name] = read_text(name)
+                self._sources[name] = user_sources(name)
         return {name: self._sources[name] for name in names if is_file(name)}
 
     def _mark(self, out: Path) -> Path:
@@ -261,7 +260,7 @@ def _compute(
     workspace: Workspace,
     board: Any,
     *,
-    sources: Mapping[str, str],
+    sources: Mapping[str, Mapping[str, str]],
     mark: Path | None,
     threads: int,
     storage: Storage | None,
@@ -299,12 +298,14 @@ def _own_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"gplasc-{getpass.getuser()}"
 
 
-def _copy(sources: Mapping[str, str]) -> dict[str, Path]:
+def _copy(sources: Mapping[str, Mapping[str, str]]) -> dict[str, Path]:
     """Write source files into this node's folder, named by their content; return where each is."""
     copies = {}
-    for name, text in sources.items():
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        copies[name] = write_atomic(_own_folder() / "sources" / digest / Path(name).name, text)
+    for name, texts in sources.items():
+        folder = _own_folder() / "sources" / hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+        for path, text in texts.items():
+            write_atomic(folder / path, text)
+        copies[name] = folder / Path(name).name
     return copies
 
 
