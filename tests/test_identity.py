@@ -67,7 +67,7 @@ ENCODER = """
 
 
 def test_an_edited_helper_or_other_weights_are_another_run(tmp_path, monkeypatch):
-    """What a user's file imports from its own folder is loaded again and counts, and so do the weights of an encoder."""
+    """What a file imports from its own folder is loaded again and counts, and so do the weights of an encoder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own" / "deep").mkdir(parents=True)
     method = write(

@@ -71,9 +71,11 @@ class Evaluator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         for name in _RESULTS:
-            setattr(self, name, json.loads(state[name]))
-        means = state["means_when_learned"].split(state["means_rows"])
-        self._means_when_learned = [rows.clone() for rows in means]
+            value = state[name]  # no text in states of version 0.2.0
+            setattr(self, name, json.loads(value) if isinstance(value, str) else value)
+        means = state["means_when_learned"]
+        parts = means.split(state["means_rows"]) if isinstance(means, Tensor) else means
+        self._means_when_learned = [rows.clone() for rows in parts]
 
 
 def _class_means(z: Tensor, y: Tensor, classes: range) -> Tensor:
