@@ -296,6 +296,32 @@ def test_the_table_of_a_sweep(tmp_path, capsys):
     assert f"{sum(accuracy) / 2:.2f} ± " in captured.out
 
 
+def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
+    own = tmp_path / "mine.py"
+    own.write_text("from gplasc.methods.er import ER\n\n\nclass Mine(ER):\n    pass\n")
+    words = ["sweep", "--stream", STREAM, "--scale", "smoke", "--buffer", "9", "--set", "model.encoder=small"]
+    words += [
+        "--out",
+        str(tmp_path / "runs"),
+        "--quiet",
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+        "--threads",
+        "1",
+    ]
+    for more in (["--method", str(own)], ["--grid", f"method={own},co2l", "--set", "train.epochs=1"]):
+        with pytest.raises(SystemExit):
+            main([*words, *more])
+    alone, both = capsys.readouterr().out.split("written: ")[:2]
+    for text in (alone, both):
+        assert any(line.split()[1:2] == ["mine"] for line in text.splitlines())
+    assert "Shared settings in which rows differ" not in alone
+    differs = both.partition("Shared settings in which rows differ: ")[2]
+    assert differs.startswith("train.momentum 0.0 (mine), 0.9 (co2l) | ")
+
+
 @pytest.mark.parametrize(
     ("axes", "seeds", "message"),
     [
@@ -360,9 +386,30 @@ def test_threads_honor_the_environment(environment, threads, expected, monkeypat
     assert Processes(2, threads).threads == expected
 
 
-def test_smoke_scale_uses_all_cores_unless_told(monkeypatch):
+@pytest.mark.parametrize(
+    ("scale", "free", "workers"), [("smoke", 4e9, 3), ("cpu", 4e9, 2), ("paper", 4e9, 1), ("paper", 1e9, 1)]
+)
+@pytest.mark.parametrize(("environment", "threads"), [("", 1), ("2", 2)])
+def test_all_cores_are_used_as_far_as_the_memory_goes(
+    scale, free, workers, environment, threads, monkeypatch
+):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert [Engine().processes(scale).workers for scale in ("paper", "cpu", "smoke")] == [1, 1, 3]
+    monkeypatch.setattr("gplasc.study.executors._free_memory", lambda: int(free))
+    monkeypatch.setattr("gplasc.learning.devices.check_device", lambda device: "cpu")
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    processes = Engine().processes(scale)
+    assert (processes.workers, processes.threads) == (workers, threads)
+    assert Engine(workers=1).processes(scale).workers == Engine().processes(scale, single=True).workers == 1
+
+
+def test_time_left_is_that_of_the_whole_study(tiny, monkeypatch):
+    clock = iter([0.0, 0.0, 60.0])
+    monkeypatch.setattr("gplasc._io.display.time.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    lines, cells = Lines(stream), [cell(tiny(seed=s)) for s in (0, 1)]
+    lines.begin(cells, later=4)
+    lines.ended(cells[0], "done", "one")
+    assert stream.getvalue() == "[1/2] one, about 5:00 left\n"
 
 
 def test_short_runs_share_a_process_but_nothing_else(tmp_path):

@@ -67,8 +67,8 @@ class Shown(Protocol):
 class Display:
     """Where progress is shown. This one shows nothing."""
 
-    def begin(self, cells: Sequence[Shown]) -> None:
-        """Take the runs that will be computed, if there are many."""
+    def begin(self, cells: Sequence[Shown], later: int = 0) -> None:
+        """Take the runs that will be computed, if there are many, and how many will follow in later stages."""
 
     def show(self, moment: Moment, cell: Shown | None = None) -> None:
         """Show where training stands; the cell tells which of many runs it is."""
@@ -94,11 +94,13 @@ class Lines(Display):
         self._written: dict[str, float] = {}  # when there was a line about a run
         self._cells: Sequence[Shown] = ()
         self._states: dict[str, str] = {}
+        self._start, self._computed, self._later = time.monotonic(), 0, 0
 
-    def begin(self, cells: Sequence[Shown]) -> None:
+    def begin(self, cells: Sequence[Shown], later: int = 0) -> None:
         """Take the runs."""
         self._cells = cells
         self._states = {cell.run_id: "waiting" for cell in cells}
+        self._start, self._computed, self._later = time.monotonic(), 0, later
 
     def show(self, moment: Moment, cell: Shown | None = None) -> None:
         """Write a line if the last one is long enough ago."""
@@ -114,13 +116,21 @@ class Lines(Display):
         if before is None:
             return
         self._states[cell.run_id] = state
+        self._computed += state == "done"
         if text and (state != "already" or before == "busy") and not (state == before == "busy"):
             self._announce(state, text)
 
     def _announce(self, state: str, text: str) -> None:
-        counts = Counter(self._states.values())
-        left = counts["waiting"] + counts["running"] + counts["busy"]
-        self.say(f"[{len(self._cells) - left}/{len(self._cells)}] {text}")
+        left = self._left()
+        self.say(f"[{len(self._cells) - left}/{len(self._cells)}] {text}{self._guess()}")
+
+    def _left(self) -> int:
+        return sum(state in ("waiting", "running", "busy") for state in self._states.values())
+
+    def _guess(self) -> str:
+        """Return the time left of all runs, those of later stages included, by that of the runs so far."""
+        left, spent = self._left() + self._later, time.monotonic() - self._start
+        return f", about {duration(spent / self._computed * left)} left" if self._computed and left else ""
 
     def say(self, text: str) -> None:
         """Write a line."""
@@ -136,8 +146,6 @@ class Live(Lines):
 
         super().__init__()
         self._bars: dict[str, TaskID] = {}
-        self._start = time.monotonic()
-        self._computed = 0
         self._progress = Progress(
             TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(24),
@@ -147,10 +155,9 @@ class Live(Lines):
             transient=True,
         )
 
-    def begin(self, cells: Sequence[Shown]) -> None:
+    def begin(self, cells: Sequence[Shown], later: int = 0) -> None:
         """Take the runs and start to draw."""
-        super().begin(cells)
-        self._start, self._computed = time.monotonic(), 0
+        super().begin(cells, later)
         self._summarize()
 
     def show(self, moment: Moment, cell: Shown | None = None) -> None:
@@ -173,7 +180,6 @@ class Live(Lines):
         self._summarize()
 
     def _announce(self, state: str, text: str) -> None:
-        self._computed += state == "done"
         if state == "failed":
             self.say(text)
 
@@ -203,10 +209,10 @@ class Live(Lines):
     def _summarize(self) -> None:
         counts = Counter(self._states.values())
         text = ", ".join(f"{number} {state}" for state, number in counts.items())
-        spent, left = time.monotonic() - self._start, counts["waiting"] + counts["running"]
-        guess = f", about {duration(spent / self._computed * left)} left" if self._computed and left else ""
-        ended = len(self._cells) - left - counts["busy"]
-        self._draw("all", f"{text}; {duration(spent)}{guess}", "runs", ended, len(self._cells))
+        text += f", {self._later} to follow" if self._later else ""
+        spent = duration(time.monotonic() - self._start)
+        ended = len(self._cells) - self._left()
+        self._draw("all", f"{text}; {spent}{self._guess()}", "runs", ended, len(self._cells))
 
 
 def display(quiet: bool = False) -> Display:

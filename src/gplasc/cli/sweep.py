@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -55,8 +55,6 @@ def _sweep(
 @Parameter(name="*", group="Computing")
 @dataclass(frozen=True, kw_only=True)
 class _SearchComputing(Engine):
-    workers: int | None = None
-    """Trials computed at the same time, in processes; default: 1. Ray: as many as there is room for."""
     storage: Annotated[str | None, Parameter(parse=False)] = None  # the name is that of Optuna's storage here
 
 
@@ -74,7 +72,7 @@ def _tune(
     """Search for the best settings on a validation split.
 
     The search uses Optuna (extra `tune`). Run again, the command continues the study. It ends with best.toml,
-    to be read with --config, and study.svg.
+    to be read with --config.
 
     For example:
 
@@ -104,7 +102,6 @@ def _tune(
         place.data_dir,
         place.device,
     )
-    engine = computing if computing.engine == "ray" else replace(computing, workers=computing.workers or 1)
-    files = tune(search, engine, display(place.quiet))
+    files = tune(search, computing, display(place.quiet))
     print(f"written: {', '.join(map(str, files))}")
     return 0

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from gplasc._io.table import Column, Table
 from gplasc.results.group import Group, differing_settings, say_differing
-from gplasc.results.statistics import ENOUGH_PAIRS, Difference, holm
+from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS, Difference, holm
 from gplasc.study.stored import CLASS_IL, Results
 
 _LEVEL = 0.05
-_FEWEST = 3  # seeds below which nothing is said about a gain
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,8 @@ def _say(test: _Test, count: int, *, several: bool) -> str:
     buffer = f", buffer {labels['buffer']}" if "buffer" in labels else ""
     where = f" on {labels['stream']}{buffer}" if several else ""
     pair = f"{test.row.row} {{}} {test.base.row if test.base else ''}{where}"
-    if paired.count < _FEWEST:
-        return pair.format("cannot be told from") + f" with {paired.count} of at least {_FEWEST} seeds"
+    if paired.count < ENOUGH_SEEDS:
+        return pair.format("cannot be told from") + f" with {paired.count} of at least {ENOUGH_SEEDS} seeds"
     verb = "gains" if paired.mean >= 0 else "loses"
     low, high = sorted((paired.low, paired.high))
     text = pair.format(f"{verb} {abs(paired.mean):.2f} points [{low:+.2f}, {high:+.2f}] of class-IL over")

@@ -56,6 +56,18 @@ class Contender:
         same = (self.row.base, self.row.method, self.place) == (base.row.name, base.row.method, base.place)
         return same and {*base.row.plugins} < {*self.row.plugins}
 
+    def in_settings_of(self, other: Contender) -> Contender:
+        """Return this row with all settings that it shares with another one, under a name that says so."""
+        own, name = self.final.flat(), f"{self.row.name} (settings of {other.row.name})"
+        shared = {
+            n: v for n, v in other.final.flat().items() if "." in n and n in own and n not in NOT_SEARCHED
+        }
+        row = self.row.with_settings({**(self.chosen or {}), **shared})
+        preset = replace(self.preset, labels={**self.preset.labels, "row": name})
+        return Contender(
+            self.experiment, row.model_copy(update={"name": name, "base": None}), preset, chosen={}
+        )
+
     def cells(
         self, stage: str, settings: Mapping[str, Any], seeds: Iterable[int], **labels: float
     ) -> list[Cell]:
@@ -156,33 +168,17 @@ def with_settings_of_others(contenders: Sequence[Contender]) -> list[Contender]:
     A row is then compared with its base, and with its base in the settings that both have.
     """
     rows: list[Contender] = []
-    compared: dict[int, tuple[str, ...]] = {}
+    bases = {id(one): tuple(filter(None, [one.row.base])) for one in contenders}
     for base in contenders:
         rows.append(base)
         names = {base.final.run_id: base.row.name}
         for other in contenders:
-            if base.chosen is None or other.chosen is None or not other.adds_to(base):
-                continue
-            theirs, own = other.final.flat(), base.final.flat()
-            shared = {
-                n: value for n, value in theirs.items() if "." in n and n in own and n not in NOT_SEARCHED
-            }
-            name = f"{base.row.name} (settings of {other.row.name})"
-            row = base.row.model_copy(update={"name": name, "base": None}).with_settings(
-                {**base.chosen, **shared}
-            )
-            same = replace(
-                base, row=row, preset=_renamed(base.preset, name), searched={}, trials=({},), chosen={}
-            )
-            if names.setdefault(same.final.run_id, name) == name:
-                rows.append(same)
-            compared[id(other)] = tuple(dict.fromkeys((base.row.name, names[same.final.run_id])))
-    alone = {id(one): (one.row.base,) if one.row.base else () for one in rows}
-    return [replace(one, bases=(*(compared.get(id(one)) or alone[id(one)]), *one.row.also)) for one in rows]
-
-
-def _renamed(cell: Cell, row: str) -> Cell:
-    return replace(cell, labels={**cell.labels, "row": row})
+            if base.chosen is not None and other.chosen is not None and other.adds_to(base):
+                same = base.in_settings_of(other)
+                if names.setdefault(same.final.run_id, same.row.name) == same.row.name:
+                    rows.append(same)
+                bases[id(other)] = tuple(dict.fromkeys((base.row.name, names[same.final.run_id])))
+    return [replace(one, bases=(*bases.get(id(one), ()), *one.row.also)) for one in rows]
 
 
 def _set_names(one: Contender) -> set[str]:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gplasc._io.display import Display, Moment, Shown
+from gplasc._io.display import Display
 from gplasc._io.display import display as open_display
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale
@@ -97,15 +97,5 @@ class _ThisProcess(Executor):
 
     def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
         future: Future[Outcome] = Future()
-        future.set_result(run_here(cell, workspace, _OneOfMany(self._display, cell)))
+        future.set_result(run_here(cell, workspace, self._display))
         return future
-
-
-class _OneOfMany(Display):
-    """Passes on where the training of a cell stands."""
-
-    def __init__(self, display: Display, cell: Cell) -> None:
-        self._display, self._cell = display, cell
-
-    def show(self, moment: Moment, cell: Shown | None = None) -> None:
-        self._display.show(moment, self._cell)

@@ -45,7 +45,7 @@ class Cell:
     @cached_property
     def row(self) -> str:
         """The row as tables and pictures call it: the label ``row``, else all labels."""
-        row = str(self.labels.get("row") or named_values(self.labels) or "as given")
+        row = str(self.labels.get("row") or named_values(self.labels) or self.spec.title)
         return row_name(row, self.spec.config.flat())
 
     @property

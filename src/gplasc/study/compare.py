@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def compare_rows(
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
-    def compute(stage: str, cells: list[Cell]) -> Study:
+    def compute(stage: str, cells: list[Cell], later: int = 0) -> Study:
         part = Study(cells, workspace, known)
         tests = {cell.run_id for cell in part.cells if overlap and _on_test(cell)}
         again = {run for run in tests if OVERLAP not in known.get(run, {})}
@@ -63,14 +64,15 @@ def compare_rows(
         if left and display is not None:
             display.say(f"{plan.name}: {stage}, {len(left)} runs")
         if left:
-            part.compute(open_executor(), display, again=again)
+            part.compute(open_executor(), display, again=again, later=later)
         for run, numbers in part.numbers.items():
             part.numbers[run] = known[run] = {measure: round(value, 4) for measure, value in numbers.items()}
         return part
 
-    study = compute("tuning on validation", _trial_cells(plan, contenders))
+    later = len(contenders) * len(plan.seeds)
+    study = compute("tuning on validation", _trial_cells(plan, contenders), later)
     contenders = with_settings_of_others(_choose(plan, contenders, study))
-    study += compute("bases on validation", _base_cells(plan, contenders))
+    study += compute("bases on validation", _base_cells(plan, contenders), later)
     contenders = _better_bases_first(contenders, study)
     study += compute("test", _test_cells(plan, contenders))
     for cell in (cell for cell in study.cells if _on_test(cell) and cell.run_id in study.numbers):
@@ -237,10 +239,8 @@ def _mean_overlap(study: Study, cell: Cell, *, measure: bool) -> float | None:
     folder = study.workspace.out / cell.run_id
     path = folder / "overlap.json"
     if path.exists():
-        try:
+        with suppress(ValueError, LookupError, TypeError, RecursionError):  # damaged: it is measured again
             return float(json.loads(read_text(path))["mean"])
-        except (ValueError, LookupError, TypeError, RecursionError):
-            raise UserError(f"{path} is damaged; delete it, and measure again with --overlap") from None
     if not measure or not (folder / RECORD).exists():
         return None
     mean = float(study.overlap(cell).pairs.mean())

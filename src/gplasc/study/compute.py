@@ -33,6 +33,7 @@ def compute(
     executor: Executor,
     display: Display | None = None,
     *,
+    later: int = 0,
     on_moment: Callable[[Cell, Moment], None] = lambda cell, moment: None,
     on_outcome: Callable[[Outcome], None] = lambda outcome: None,
 ) -> dict[str, Outcome]:
@@ -41,13 +42,14 @@ def compute(
     Complete runs are not computed again, runs that were cut off continue, and a run that another process computes
     is waited for after all others. Of cells in a sequence those with the same run are computed once; an iterator is
     asked for the next cell when the executor has a free slot, after ``on_outcome`` was called with what has ended.
+    The time that is shown as left includes ``later``, the number of runs of later calls.
     Ctrl-C or SIGTERM lets running runs save themselves and ends with `Interrupted`; a second one ends them at once.
     """
     computation = _Computation(workspace, executor, display or Display(), on_moment, on_outcome)
     slots = None
     if isinstance(cells, Sequence):
         cells = _unique(cells)
-        computation.display.begin(cells)
+        computation.display.begin(cells, later)
     else:
         slots = executor.slots
     try:

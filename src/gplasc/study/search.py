@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,6 @@ from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.devices import check_device, computes_bfloat16
-from gplasc.report.charts import Chart, Series, write_charts
-from gplasc.results.statistics import Spread, spread
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
@@ -88,7 +85,7 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
-    """Search, print the best trials, and write ``best.toml``, ``trials.csv`` and ``study.svg``; return their paths."""
+    """Search, print the best trials, and write ``best.toml`` and ``trials.csv``; return their paths."""
     if not search.space:
         raise UserError(
             "the paper searched no setting of this method; give some with --space NAME=VALUE,VALUE"
@@ -103,9 +100,9 @@ def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
     complete = sorted(_in_state(trials, "COMPLETE"), key=lambda trial: (-(trial.value or 0.0), trial.number))
     if not complete:
         raise UserError(f"none of the {len(trials)} trials was completed; see {table}")
-    _best_table(trials, complete, search.space).print()
+    replace(_best_table(trials, complete, search.space), notes=_shares(study, complete)).print()
     best = write_atomic(search.out / "best.toml", _best(search, complete[0].params, complete[0].number))
-    return [best, table, _plot(study, trials, search.out / "study")]
+    return [best, table]
 
 
 def _run_search(search: Search, engine: Engine, display: Display) -> Study:
@@ -345,32 +342,12 @@ def _trials_table(trials: Sequence[FrozenTrial], names: Mapping[str, Any]) -> Ta
     return Table("", ["trial", "state", *names, "class_il_validation", "run_id"], rows)
 
 
-def _plot(study: Study, trials: Sequence[FrozenTrial], path: Path) -> Path:
-    """Draw the accuracies in the order of the trials, and which settings mattered."""
-    complete = _in_state(trials, "COMPLETE")
-    pruned = [trial for trial in _in_state(trials, "PRUNED") if trial.intermediate_values]
-    values = {trial.number: trial.value or 0.0 for trial in complete}
-    ends = {trial.number: trial.intermediate_values[max(trial.intermediate_values)] for trial in pruned}
-    best = dict(zip(values, accumulate(values.values(), max), strict=True))
-    history = (
-        Series("best so far", _points(best), color=5),
-        Series("complete, after the last task", _points(values), joined=False),
-        Series("pruned, when it ended", _points(ends), color=6, joined=False),
-    )
-    shares: dict[str, float] = {}
-    matters = "What mattered: needs two different complete trials"
-    if len(set(values.values())) > 1:
-        from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+def _shares(study: Study, complete: Sequence[FrozenTrial]) -> list[str]:
+    """Say which settings mattered, if there are two different complete trials."""
+    if len({trial.value for trial in complete}) < 2:
+        return []
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
-        matters = "What mattered (fANOVA)"  # how much of the variance of the accuracy each setting explains
-        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
-    bars = (Series("share", _points(shares)),)
-    charts = (
-        Chart("History", "trial", "class-IL accuracy on validation, percent", history, ""),
-        Chart(matters, "", "share of the variance explained", bars, "", "stack"),
-    )
-    return write_charts(charts, path, (".svg",), columns=2)[0]
-
-
-def _points(numbers: Mapping[Any, float]) -> dict[Any, Spread]:
-    return {place: spread([number]) for place, number in numbers.items()}
+    shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+    texts = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return [f"Share of the variance of the accuracy that each setting explains (fANOVA): {texts}."]

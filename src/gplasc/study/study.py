@@ -53,11 +53,16 @@ class Study:
         return both
 
     def compute(
-        self, executor: Executor, display: Display | None = None, *, again: Container[str] = ()
+        self,
+        executor: Executor,
+        display: Display | None = None,
+        *,
+        again: Container[str] = (),
+        later: int = 0,
     ) -> Study:
         """Compute all runs without numbers and those named ``again``, see `compute`, and return the study itself."""
         left = [cell for cell in self.cells if cell.run_id not in self.numbers or cell.run_id in again]
-        self.outcomes |= compute(left, self.workspace, executor, display)
+        self.outcomes |= compute(left, self.workspace, executor, display, later=later)
         for record in self.records:
             self.numbers.setdefault(record.run_id, {}).update(measured(record))
         return self

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gplasc._io.display import Display
@@ -17,6 +18,7 @@ from gplasc.results.group import Measure, say_differing
 from gplasc.results.statistics import ENOUGH_SEEDS
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
+from gplasc.settings.components import is_file
 from gplasc.settings.presets import row_name
 from gplasc.study._grid import check_seeds, parse_axes
 from gplasc.study.cell import Cell
@@ -66,13 +68,14 @@ def run_sweep(
 
 
 def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
-    """Return a row for every point, with mean and standard deviation over its seeds."""
-    groups = study.groups()
-    best = max((group.spread(_MEASURES[0]).mean for group in groups if group.values), default=None)
+    """Return a row for every point, with mean and standard deviation over its seeds; the best of three is bold."""
+    groups = [replace(g, labels={n: _name(v) for n, v in g.labels.items()}) for g in study.groups()]
+    tested = [spread for group in groups if (spread := group.spread(_MEASURES[0])).count >= ENOUGH_SEEDS]
+    best = max((spread.mean for spread in tested), default=None)
     rows = []
     for group in groups:
         spreads = [group.spread(measure) for measure in _MEASURES]
-        labels = {**group.labels} or {"": "as given"}
+        labels = {**group.labels} or {"": study.cells[0].spec.title}
         last = "plugins" if "plugins" in labels else list(labels)[-1]
         labels[last] = row_name(str(labels[last]), group.settings)
         row = list(map(str, labels.values()))
@@ -81,8 +84,13 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
         rows.append([Marked(text, "best") if is_best else text for text in row])
     columns = [Column(name, "left") for name in axes or [""]]
     columns += [Column(measure.label) for measure in _MEASURES]
-    notes = say_differing(groups, axes)
+    notes = say_differing(groups, (*axes, "stream", "buffer"))
     return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows, notes)
+
+
+def _name(label: str | float) -> str | float:
+    """Return a label for people: of the user's own file its stem."""
+    return Path(label).stem if isinstance(label, str) and is_file(label) else label
 
 
 def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request: RunRequest) -> list[Cell]:
