@@ -29,7 +29,7 @@ def main() -> None:
     print(f"python and torch: {time.process_time():.1f} s")
 
     from gplasc import ContinualClassifier
-    from gplasc.classifier.intake import list_files
+    from gplasc.classifier._intake import list_files
 
     start = time.process_time()
     classifier = ContinualClassifier.load(arguments.state, device="cpu", quiet=True)

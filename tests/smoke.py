@@ -105,12 +105,10 @@ def _data(words: list[str]) -> list[str]:
 
 
 def _learn(words: list[str]) -> list[str]:
+    words = option(option(words, "--min-accuracy", None), "--max-damage", None)  # the images are noise
     if Path(words[1]).exists():  # settings are chosen when a classifier is created
         return [*words, "--quiet"]
-    words = option(option(words, "--image-size", "8"), "--buffer", "6")
-    if not any(".py:" in word for word in words):
-        words = option(words, "--encoder", "small")
-    return [*words, "--scale", "smoke", "--quiet"]
+    return [*option(words, "--image-size", "32"), "--buffer", "6", "--scale", "smoke", "--quiet"]
 
 
 def _training(words: list[str]) -> list[str]:

@@ -114,7 +114,7 @@ def _prepare_classifiers(page):
     created = {words[1] for words in commands(page) if words[0] == "learn"}
     used = {words[1] for words in commands(page) if words[0] in ("predict", "info", "export")}
     for name in used - created:
-        call(*at_smoke_scale(["learn", name, "spring", "--method", "ncm", "--plugin", "none"]))
+        call(*at_smoke_scale(["learn", name, "spring", "--method", "ncm"]))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -101,7 +101,7 @@ def test_server(tmp_path, monkeypatch, capsys):
         for number in range(5):
             pixels = draw.integers(0, 255, (8, 8, 3)).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "month1" / kind / f"{number}.png")
-    options = "--encoder small --method ncm --plugin none --image-size 8 --scale smoke --quiet"
+    options = "--encoder small --method ncm --image-size 8 --scale smoke --quiet"
     for words in (
         ["learn", "birds", "month1", *options.split()],
         ["export", "birds", "--to", "onnx", "--out", "birds.onnx"],
@@ -121,7 +121,14 @@ def test_server(tmp_path, monkeypatch, capsys):
     thread.start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
     with urllib.request.urlopen(address, (tmp_path / "photo.jpg").read_bytes(), timeout=20) as answer:
-        found = json.loads(answer.read())
+        found = json.loads(answer.read())["predictions"]
+    thread.join()
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(address, b"a text file", timeout=20)
+    assert caught.value.code == 400
+    caught.value.close()
     thread.join()
     server.server_close()
     assert {entry["class"] for entry in found} == {"robin", "wren"}

@@ -40,7 +40,7 @@ def folder(tmp_path):
     def write(name: str, *labels: int, count: int = 10, size: int = 16, seed: int = 0):
         for label in labels:
             place = tmp_path / name / f"class {label}"
-            place.mkdir(parents=True)
+            place.mkdir(parents=True, exist_ok=True)
             for number, image in enumerate(pattern(label, count, size=size, channels=3, seed=seed)):
                 Image.fromarray(image).save(place / f"{number}.png")
         return tmp_path / name

@@ -9,7 +9,7 @@ from tests.calling import call
 
 from gplasc import ContinualClassifier
 
-QUICK = ["--method", "slda", "--plugin", "none", "--encoder", "small", "--image-size", "12", "--quiet"]
+QUICK = ["--method", "slda", "--encoder", "small", "--image-size", "12", "--quiet"]
 
 
 @pytest.fixture
@@ -72,9 +72,10 @@ def test_info_says_what_was_learned(state, capsys):
     facts = json.loads(out)
     assert code == 0
     assert facts["classes"] == ["class 0", "class 1", "class 2"]
-    assert [task["images"] for task in facts["tasks"]] == [16, 8]
+    assert [task["images"] for task in facts["tasks"]] == [20, 10]
     assert facts["image_shape"] == [3, 12, 12]
     assert not facts["interrupted"]
     _, out, _ = output(capsys, "info", state)
     assert "3: class 0, class 1, class 2" in out
+    assert max(map(len, out.splitlines())) <= 100
     assert "slda" in out

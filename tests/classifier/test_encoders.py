@@ -205,11 +205,32 @@ def test_a_state_brings_the_source_of_its_encoder(file, new, tmp_path):
     classifier = new("slda", encoder=f"{file}:backbone", encoder_lr=0).learn(x, y)
     classifier.save(tmp_path / "state")
     file.unlink()
-    again = ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
+    with pytest.raises(UserError, match="add --allow-code"):
+        ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
+    allowed = {"device": "cpu", "quiet": True, "allow_code": True}
+    again = ContinualClassifier.load(tmp_path / "state", **allowed)
     assert np.array_equal(again.predict_proba(x), classifier.predict_proba(x))
     again.learn(*arrays(2, channels=3))
     again.save(tmp_path / "state")
-    assert ContinualClassifier.load(tmp_path / "state", quiet=True).classes_.tolist() == [0, 1, 2]
+    assert ContinualClassifier.load(tmp_path / "state", **allowed).classes_.tolist() == [0, 1, 2]
+
+
+def test_a_state_brings_the_modules_that_its_files_import(file, new, tmp_path):
+    """And is refused before learning if its copy would need what cannot be copied."""
+    (tmp_path / "layers.py").write_text("from parts.deep import WIDTH\n")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "deep.py").write_text("WIDTH = 6\n")
+    file.write_text("from layers import WIDTH\n" + FILE.replace("3, 6, 3", "3, WIDTH, 3"))
+    x, y = arrays(0, 1, channels=3)
+    for method in ("slda", "er"):
+        classifier = new(method, encoder=f"{file}:backbone", encoder_lr=0).learn(x, y)
+        classifier.save(tmp_path / method)
+        again = ContinualClassifier.load(tmp_path / method, device="cpu", quiet=True, allow_code=True)
+        assert np.array_equal(again.predict_proba(x), classifier.predict_proba(x))
+    file.write_text("import pathlib\npathlib.Path(__file__).with_name('weights').read_text()\n" + FILE)
+    (tmp_path / "weights").write_text("1")
+    with pytest.raises(UserError, match=r"FileNotFoundError.*no other files"):
+        new("slda", encoder=f"{file}:backbone").learn(x, y)
 
 
 def test_a_state_with_an_encoder_object_needs_it_again(new, tmp_path):
@@ -223,34 +244,40 @@ def test_a_state_with_an_encoder_object_needs_it_again(new, tmp_path):
     assert np.array_equal(again.predict_proba(x), classifier.predict_proba(x))
 
 
-def test_pretrained_weights_tell_real_photographs_apart(tmp_path, monkeypatch):
-    """Crops of two photographs: ImageNet features tell them apart after a few, in two tasks, and as a command."""
-    pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra 'pretrained'")
+def test_the_default_tells_real_photographs_apart(tmp_path):
+    """Crops of two photographs and digits, in two months, by the commands of the README."""
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra 'classify'")
     from sklearn.datasets import load_digits, load_sample_images
 
     draw = np.random.default_rng(0)
     photographs = dict(zip(("temple", "flower"), load_sample_images().images, strict=True))
     digits = load_digits()
-    for name, photograph in photographs.items():
-        for number in range(12):
-            top, left = draw.integers(0, 300), draw.integers(0, 500)
-            crop = photograph[top : top + 120, left : left + 120]
-            place = tmp_path / ("photographs" if number < 8 else "test") / name
+    for number in range(12):
+        images = {"photographs/" + name: crop(image, draw) for name, image in photographs.items()}
+        for label in (0, 1):
+            row = (digits.target == label).nonzero()[0][number]
+            images[f"digits/digit {label}"] = (digits.images[row] * 15).astype(np.uint8)
+        for name, pixels in images.items():
+            month, label = name.split("/")
+            place = tmp_path / (month if number < 8 else "test") / label
             place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(crop).save(place / f"{number}.png")
-    for label in (0, 1):
-        rows = (digits.target == label).nonzero()[0]
-        for number, row in enumerate(rows[:12]):
-            place = tmp_path / ("digits" if number < 8 else "test") / f"digit {label}"
-            place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray((digits.images[row] * 15).astype(np.uint8)).save(place / f"{number}.png")
+            Image.fromarray(pixels).save(place / f"{number}.png")
     state = tmp_path / "state"
-    for folder, more in (
-        ("photographs", ["--encoder", "gplasc.models.pretrained:efficientnet_lite0", "--frozen"]),
-        ("digits", []),
-    ):
-        words = ["learn", state, tmp_path / folder, *more, "--quiet"]
-        assert call(*words, "--method", "slda", "--plugin", "none") == 0
+    for folder in ("photographs", "digits"):
+        assert call("learn", state, tmp_path / folder, "--quiet", "--min-accuracy", "80%") == 0
     classifier = ContinualClassifier.load(state, quiet=True)
-    assert classifier.model.shape == (3, 96, 96)
+    assert classifier.model.options.shape == (3, 224, 224)
     assert classifier.score(tmp_path / "test") >= 0.9
+    smaller = ContinualClassifier(image_size=64, quiet=True).learn(tmp_path / "photographs")
+    assert smaller.pipeline.encoder.image_size == 64
+
+
+def crop(photograph, draw):
+    top, left = draw.integers(0, 300), draw.integers(0, 500)
+    return photograph[top : top + 120, left : left + 120]
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr("gplasc.classifier.encoder.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'gplasc\[classify\]'; without it, --encoder resnet18"):
+        as_encoder("gplasc.classifier.encoder:pretrained")

@@ -24,8 +24,8 @@ import onnxruntime
 session = onnxruntime.InferenceSession(sys.argv[1])
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
 for name in sys.argv[2:]:
-    (found,) = session.run(["probabilities"], {"images": np.load(name)})
-    np.save(name, found)
+    found, likeness = session.run(["probabilities", "likeness"], {"images": np.load(name)})
+    np.save(name, np.concatenate([found, likeness[:, None]], 1))
 print(json.dumps(classes))
 assert "torch" not in sys.modules and "gplasc" not in sys.modules
 """
@@ -67,7 +67,9 @@ def test_onnx_predicts_the_same_without_torch(new, tmp_path):
         served = subprocess.run(words, capture_output=True, text=True, check=True)
         assert json.loads(served.stdout) == classifier.classes_.tolist(), name
         for images, file in zip(inputs, files, strict=True):
-            assert np.abs(np.load(file) - classifier.predict_proba(images)).max() < 1e-4, name
+            found = np.load(file)
+            assert np.abs(found[:, :-1] - classifier.predict_proba(images)).max() < 1e-4, name
+            assert ((found[:, -1] < 0) == classifier.is_unknown(images)).all(), name
 
 
 def test_pt2_predicts_the_same(new, tmp_path):
@@ -78,8 +80,8 @@ def test_pt2_predicts_the_same(new, tmp_path):
         warnings.simplefilter("ignore")  # torch's own
         program = torch.export.load(path, extra_files=extra)
     images = pattern(1, 5, size=20, channels=3)
-    found = program.module()(torch.from_numpy(images)).detach().numpy()
-    assert np.abs(found - classifier.predict_proba(images)).max() < 1e-4
+    found, _ = program.module()(torch.from_numpy(images))
+    assert np.abs(found.detach().numpy() - classifier.predict_proba(images)).max() < 1e-4
     assert json.loads(extra["classes.json"]) == [0, 1]
 
 

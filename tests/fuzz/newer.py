@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +13,15 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import torch
 from tests.fuzz.damage import change_json, damage_bytes, damage_file, damage_one, damaged
 from tests.fuzz.hostile import pickles, spoil_image
 from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
 from tests.streams.conftest import picture
 
 from gplasc.classifier import ContinualClassifier
-from gplasc.classifier.learning import learn_folder
-from gplasc.classifier.state import PENDING
-from gplasc.learning import checkpoints
+from gplasc.classifier._state import PENDING
+from gplasc.classifier.learning import Call, learn_folder
 from gplasc.runs.spec import RunRequest
 from gplasc.study.search import Search, _best
 
@@ -42,7 +43,7 @@ def _photos(place: Path, *classes: str) -> Path:
 
 def _classifier(place: Path) -> None:
     for folder in (_photos(place, "a", "b"), _photos(place, "c")):
-        learn_folder(place / "state", folder, _LEARNER, device="cpu", quiet=True)
+        learn_folder(place / "state", folder, _LEARNER, Call(device="cpu", quiet=True))
 
 
 def _predict(place: Path) -> str:
@@ -56,45 +57,51 @@ def _predict(place: Path) -> str:
 
 
 def _forge_learned(place: Path, random: Random, outside: Path) -> str:
-    """Change what was learned and give it a right checksum."""
-    (path,) = (place / "state").glob("learned-*.pt")
+    """Change what was learned and give it, and the index that names it, right checksums."""
+    index = json.loads((place / "state" / "state.json").read_text())
+    data = place / "state" / "data"
+    content = (data / index["files"]["learned"]).read_bytes()
     choice = random.random()
     if choice < 0.5:
-        content = random.choice(pickles(outside)) if choice < 0.2 else path.read_bytes()[:-32]
+        content = random.choice(pickles(outside)) if choice < 0.2 else content
         kind, content = damage_bytes(content, random) if choice > 0.1 else ("hostile pickle", content)
-        path.write_bytes(content + hashlib.sha256(content).digest())
-        return kind
-    state = checkpoints.read_state(path)
-    assert state is not None
-    nodes = [state]
-    for node in nodes:
-        nodes += [value for value in node.values() if isinstance(value, dict) and value]
-    node = random.choice(nodes)
-    key = random.choice(sorted(node, key=str))
-    if random.random() < 0.5:
-        node["other"] = node.pop(key)
     else:
-        node[key] = random.choice([None, 3, "x", [], {}, -1.5])
-    checkpoints.write_state(path, state)
-    return f"other {key}"
+        state = torch.load(io.BytesIO(content), weights_only=True)
+        nodes = [state]
+        for node in nodes:
+            nodes += [value for value in node.values() if isinstance(value, dict) and value]
+        node = random.choice(nodes)
+        key = random.choice(sorted(node, key=str))
+        if random.random() < 0.5:
+            node["other"] = node.pop(key)
+        else:
+            node[key] = random.choice([None, 3, "x", [], {}, -1.5])
+        written = io.BytesIO()
+        torch.save(state, written)
+        kind, content = f"other {key}", written.getvalue()
+    name = f"learned-{hashlib.sha256(content).hexdigest()[:32]}.pt"
+    (data / name).write_bytes(content)
+    del index["sha256"]
+    index["files"]["learned"] = name
+    index["sha256"] = hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
+    (place / "state" / "state.json").write_text(json.dumps(index))
+    return kind
 
 
 def _cut_learning(place: Path) -> None:
     """Learn a task, and keep the folder of the next as a kill would leave it."""
-    learn_folder(place / "state", _photos(place, "a", "b"), _LEARNER, device="cpu", quiet=True)
+    learn_folder(place / "state", _photos(place, "a", "b"), _LEARNER, Call(device="cpu", quiet=True))
     _photos(place, "c")
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    import gplasc.classifier.learning as learning
-
-    write, learning.write_state = learning.write_state, stop
+    write, ContinualClassifier._write = ContinualClassifier._write, stop
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            learn_folder(place / "state", Path("c"), {}, device="cpu", quiet=True, save_every=0)
+            learn_folder(place / "state", Path("c"), {}, Call(device="cpu", quiet=True, save_every=0))
     finally:
-        learning.write_state = write
+        ContinualClassifier._write = write
 
 
 def _learn_on(place: Path) -> str:
@@ -191,11 +198,19 @@ def _spoil_features(place: Path, random: Random, outside: Path) -> str:
 
 def _spoil_index(place: Path, random: Random, outside: Path) -> str:
     path = place / "state" / "state.json"
-    return damage_file(path, random) if random.random() < 0.3 else change_json(path, random)
+    if random.random() < 0.3:
+        return damage_file(path, random)
+    kind = change_json(path, random)
+    with contextlib.suppress(ValueError, AttributeError, TypeError):  # give it its right checksum
+        index = json.loads(path.read_text())
+        index.pop("sha256", None)
+        index["sha256"] = hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
+        path.write_text(json.dumps(index))
+    return kind
 
 
 NEWER: dict[str, Format] = {
-    "classifier": Format(_classifier, damaged("state", "learned-*.pt"), _predict, checksum=True, weight=1),
+    "classifier": Format(_classifier, damaged("state", "data/*"), _predict, checksum=True, weight=1),
     "classifier index": Format(_classifier, _spoil_index, _predict, weight=2),
     "forged classifier": Format(_classifier, _forge_learned, _predict, weight=1),
     "cut learning": Format(_cut_learning, damaged(f"state/{PENDING}"), _learn_on, weight=1),

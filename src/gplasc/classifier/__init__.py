@@ -1,6 +1,6 @@
-"""An image classifier that keeps learning: new classes, task by task, in memory or in a state folder."""
+"""An image classifier that keeps learning: new classes, month by month, in memory or in a state folder."""
 
-from gplasc.classifier.estimator import ContinualClassifier
-from gplasc.classifier.model import TaskRecord
+from gplasc.classifier._gate import TaskRecord
+from gplasc.classifier.estimator import ContinualClassifier, Refused
 
-__all__ = ["ContinualClassifier", "TaskRecord"]
+__all__ = ["ContinualClassifier", "Refused", "TaskRecord"]

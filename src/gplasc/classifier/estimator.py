@@ -1,95 +1,101 @@
-"""ContinualClassifier: learn, predict, save, load, with scikit-learn's conventions."""
+"""ContinualClassifier: learn, predict, edit, save, load, with scikit-learn's conventions."""
 
 from __future__ import annotations
 
-import copy
 import inspect
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from gplasc._io.display import display
-from gplasc.classifier.intake import Label, LabeledImages, as_labels, fit, iterate_images, read_labeled
-from gplasc.classifier.model import ClassifierModel, TaskRecord
-from gplasc.classifier.pipeline import Pipeline
-from gplasc.classifier.state import SavedState, held, read_state, write_state
+from gplasc.classifier._build import build_model, check_parameters, load_model
+from gplasc.classifier._gate import Label, TaskRecord
+from gplasc.classifier._intake import Intake, as_labels, iterate_inputs
+from gplasc.classifier._model import Model, Work
+from gplasc.classifier._pipeline import Pipeline
+from gplasc.classifier._state import held, read_state, write_state
 from gplasc.errors import UserError
-from gplasc.learning import Callback, Learner
-from gplasc.learning.callbacks import FiniteCheck
 from gplasc.learning.checkpoints import MISFIT, misfit
-from gplasc.learning.devices import check_device
-from gplasc.methods import find_method
 from gplasc.models import EncoderBuilder
-from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.settings.types import OBJECT, Config, Scale
-from gplasc.streams.decode import read_image
+from gplasc.settings.types import Scale
 
-PRESETS = "classifier"
-"""The name under which presets know a classifier, in place of a stream's."""
-_FOLDER_SIZE = 64
 _BATCH = 64
+
+
+class Refused(UserError):
+    """An update did not hold its limits; the classifier is as it was before.
+
+    Attributes:
+        record: What the update would have brought.
+    """
+
+    def __init__(self, record: TaskRecord) -> None:
+        super().__init__(f"the update was refused: {'; '.join(record.refused)}")
+        self.record = record
 
 
 class ContinualClassifier:
     """An image classifier that learns new classes whenever `learn` is called.
 
+    By default images become features of a pretrained encoder, features are kept, and a linear head is fitted to all of
+    them at each `learn`: earlier images are not needed again.
+
     >>> import numpy as np
     >>> draw = np.random.default_rng(0)
     >>> def month(*names):
-    ...     x = np.concatenate([draw.integers(40 * i, 40 * i + 60, (12, 8, 8, 1)) for i in range(len(names))])
-    ...     return x.astype(np.uint8), np.repeat(names, 12)
-    >>> classifier = ContinualClassifier("ncm", (), encoder="small", quiet=True)
-    >>> classifier.learn(*month("dark", "gray")).learn(month("a", "b", "bright")[0][24:], ["bright"] * 12).classes_
-    array(['dark', 'gray', 'bright'], dtype='<U6')
-
-    The number of tasks need not be known. Time, memory and disk of a task depend on its images and on the buffer, not
-    on the tasks before it.
+    ...     return np.concatenate([draw.normal(3 * len(name), 1, (12, 4)) for name in names]), np.repeat(names, 12)
+    >>> classifier = ContinualClassifier(quiet=True)  # on features of one's own
+    >>> classifier.learn(*month("one", "three")).learn(*month("a", "eleven")).classes_
+    array(['a', 'eleven', 'one', 'three'], dtype='<U6')
+    >>> classifier.tasks_[-1].new_classes
+    ('a', 'eleven')
 
     Args:
-        method: Name of a method, or the path of a Python file with your own.
-        plugins: Names of plug-ins, or paths of Python files.
-        encoder: A name ("resnet18", "small"), ``FILE.py:function``, ``package.module:function``, a `torch.nn.Module`
-            that maps images to vectors or feature maps, or a function that builds one. A module is copied.
-        buffer: How many images (or features, of a frozen encoder) are remembered.
+        method: "auto": the head that is best in cross-validation; "logistic", "slda" or "ncm": this head; or the
+            name of a method that trains, or the path of a Python file with your own.
+        plugins: Names of plug-ins for a method that trains, or paths of Python files.
+        encoder: "auto": a pretrained one; a name ("resnet18", "small"), ``FILE.py:function``,
+            ``package.module:function``, a `torch.nn.Module` that maps images to vectors or feature maps, or a function
+            that builds one. A module is copied. With "auto" as the method, resnet18 and small are trained from scratch
+            by co2l with gplasc, and every other encoder is frozen.
+        buffer: How many images (or features, of a frozen encoder) a method that trains remembers.
         seed: Seed of every random choice.
         device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
-        scale: Which presets hold: ``"cpu"``, ``"paper"`` or ``"smoke"``.
-        image_size: Width and height that images are resized to; default: the encoder's own, or that of the first array,
-            or 64 for folders.
-        held_out: Share of each class that is not learned but used for the accuracies that `learn` reports. At most
-            ``buffer`` of these images are kept.
+        scale: Which presets hold for a method that trains: ``"cpu"``, ``"paper"`` or ``"smoke"``.
+        image_size: Width and height of the images; default: the encoder's own, or that of the first image.
+        held_out: Share of each class that a method that trains does not learn, for the accuracies; heads are
+            cross-validated and learn every image.
+        keep_features: How many images of each class keep their features; default: all; 0: only sums are kept.
+        reject: Share of known images that `is_unknown` may call unknown.
+        thumbnails: Whether a small picture of each image is kept for the page.
         quiet: Whether to show nothing.
         **settings: Settings by the names of ``gplasc show``, for example ``encoder_lr=0`` (frozen) or ``margin=0.2``.
     """
 
-    classes_: NDArray[Any]
-    """The labels seen so far, in the order in which they were learned: text or numbers."""
-    tasks_: list[TaskRecord]
-    """What each call of `learn` brought."""
-    _model: ClassifierModel
-    _pipeline: Pipeline
-    _choice: tuple[object, EncoderChoice]
+    _model: tuple[Model, Pipeline]
 
     def __init__(
         self,
-        method: str = "co2l",
-        plugins: Sequence[str] = ("gplasc",),
+        method: str = "auto",
+        plugins: Sequence[str] = (),
         *,
-        encoder: str | nn.Module | EncoderBuilder = "resnet18",
+        encoder: str | nn.Module | EncoderBuilder = "auto",
         buffer: int = 500,
         seed: int = 0,
         device: str | None = None,
         scale: Scale = "cpu",
         image_size: int | None = None,
         held_out: float = 0.2,
+        keep_features: int | None = None,
+        reject: float = 0.05,
+        thumbnails: bool = True,
         quiet: bool = False,
         **settings: Any,
     ) -> None:
@@ -102,28 +108,52 @@ class ContinualClassifier:
         self.scale: Scale = scale
         self.image_size = image_size
         self.held_out = held_out
+        self.keep_features = keep_features
+        self.reject = reject
+        self.thumbnails = thumbnails
         self.quiet = quiet
         self.settings = settings
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
-    def learn(self, X: Any, y: Any = None, *, skip_corrupt: bool = False) -> Self:  # noqa: N803
-        """Learn one more task: images of new classes, more images of known ones, or both.
+    def learn(
+        self,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        *,
+        min_accuracy: float | None = None,
+        max_damage: float | None = None,
+        skip_corrupt: bool = False,
+    ) -> Self:
+        """Learn one more month: images of new classes, more images of known ones, or both.
+
+        An image that was learned already is left out. The classifier answers from its old state until all is done.
 
         Args:
-            X: Images (uint8, N x H x W x C or N x C x H x W, numpy or torch), a folder with one folder for each class,
-                or an iterable of (image, label).
-            y: One label for each image of an array, text or whole numbers.
-            skip_corrupt: Whether to leave out files of a folder that cannot be decoded; their number is a note of the
-                task.
+            X: Images (N x H x W x C or N x C x H x W; uint8, or floats from 0 to 1), features (N x D, floats), a
+                folder with one folder for each class, an .npz file with x and y, a list of files or images, a
+                DataLoader, or an iterable of (image, label).
+            y: One label for each image of an array or list, text or whole numbers.
+            min_accuracy: Least cross-validated accuracy of these images, from 0 to 1.
+            max_damage: Largest share of earlier images that may change from right to another earlier class.
+            skip_corrupt: Whether to leave out files that cannot be decoded; their number is a note.
 
         Returns:
             The classifier.
 
         Raises:
             UserError: If something that was given is not allowed; nothing is learned then.
+            Refused: If the limits do not hold; the classifier is as it was.
         """
-        self._report(self.learn_images(self.read(X, y, skip_corrupt=skip_corrupt)))
+        candidate = self._candidate(Intake(X, y, skip_corrupt=skip_corrupt))
+        if candidate is None:
+            self._say("nothing is new: every image was learned already")
+            return self
+        record = candidate.tasks[-1] = candidate.tasks[-1].judged(min_accuracy, max_damage)
+        self._say(str(record))
+        if record.refused:
+            raise Refused(record)
+        self._answer_from(candidate)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:  # noqa: N803
@@ -131,65 +161,63 @@ class ContinualClassifier:
         return self.learn(X, y)
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Forget everything and learn one task."""
-        data = read_labeled(X, y, channels=None, size=self._wanted_size(X))
-        for name in ("_model", "_pipeline", "classes_", "tasks_"):
-            self.__dict__.pop(name, None)
-        self._report(self.learn_images(data))
+        """Forget everything and learn one month."""
+        new = type(self)(**self.get_params())
+        new.learn(X, y)
+        self.__dict__.pop("_model", None)
+        self._answer_from(new.model)
         return self
 
-    def read(self, X: Any, y: Any = None, *, skip_corrupt: bool = False) -> LabeledImages:  # noqa: N803
-        """Read images and labels in the format of this classifier, without learning them; see `learn`."""
-        model = self._model_or_none
-        if model is None:
-            size = self._wanted_size(X)
-            return read_labeled(X, y, channels=None, size=size, skip_corrupt=skip_corrupt)
-        channels, _, size = model.shape
-        data = read_labeled(X, y, channels=channels, size=size, skip_corrupt=skip_corrupt)
-        if type(data.labels[0]) is not type(model.classes[0]):
-            kinds = {str: "text", int: "numbers"}
-            raise UserError(
-                f"labels so far are {kinds[type(model.classes[0])]}, now {kinds[type(data.labels[0])]} was given; "
-                "use one of them"
-            )
-        return data
+    def _candidate(self, intake: Intake, work: Work | None = None) -> Model | None:
+        """Return what the classifier would be with more images, and leave it as it is; None if no image is new."""
+        given, shown, lines = work or Work(), display(self.quiet), {"": -1}
 
-    def learn_images(
-        self,
-        data: LabeledImages,
-        *,
-        callbacks: Sequence[Callback] = (),
-        resume: Callable[[Learner], None] = lambda learner: None,
-        cache: Path | None = None,
-    ) -> TaskRecord:
-        """Learn what `read` returned; see `ClassifierModel.learn` for the arguments.
+        def show(phase: str, done: float) -> None:
+            given.on_progress(phase, done)
+            shown.phase(f"{phase} {done:.0%}")
+            if not sys.stderr.isatty() and lines.get(phase) != int(
+                10 * done
+            ):  # a line for each tenth in a log
+                lines[phase] = int(10 * done)
+                shown.say(f"{phase} {done:.0%}")
 
-        If learning fails, the classifier is as it was before.
-        """
-        before = self._model_or_none
-        model = before or self._build(data.shape, len(set(data.labels)))
-        saved = copy.deepcopy(model.state_dict()) if before else None
-        shown = display(self.quiet)
         try:
-            record = model.learn(
-                data,
-                callbacks=[FiniteCheck(), *callbacks],
-                resume=resume,
-                cache=cache,
-                on_progress=lambda phase, done: shown.phase(f"{phase} {done:.0%}"),
-            )
-        except BaseException:
-            if saved is not None:
-                self.set_model(self._restored(model, saved))
-            raise
+            model = self._model[0] if "_model" in self.__dict__ else build_model(self, intake)
+            return model.learned(intake, replace(given, on_progress=show))
         finally:
             shown.close()
-        self.set_model(model)
-        return record
 
-    def _report(self, record: TaskRecord) -> None:
+    def _answer_from(self, model: Model) -> None:
+        """Answer from another model from now on."""
+        self._model = (model, model.pipeline())  # in one step: another thread may be predicting
+
+    def _say(self, text: str) -> None:
         if not self.quiet:
-            print(record, file=sys.stderr)
+            print(text, file=sys.stderr)
+
+    # ---- editing -----------------------------------------------------------------------------------------------
+
+    def forget(self, label: Label) -> Self:
+        """Remove a class: features, thumbnails and digests of its images, exactly as if it had never been learned.
+
+        Of a method that trains, images and outputs are removed, and what the network learned from them stays.
+        """
+        self._answer_from(self.model.edited(label, None))
+        return self
+
+    def rename(self, old: Label, new: Label) -> Self:
+        """Give a class another label."""
+        if new in self.model.labels:
+            raise UserError(f"there is a class {new!r} already; merge them")
+        self._answer_from(self.model.edited(old, new))
+        return self
+
+    def merge(self, one: Label, other: Label) -> Self:
+        """Make the second class part of the first, exactly as if they had always been one."""
+        if one not in self.model.labels:
+            raise UserError(f"there is no class {one!r}; `gplasc info STATE` lists them")
+        self._answer_from(self.model.edited(other, one))
+        return self
 
     # ---- prediction --------------------------------------------------------------------------------------------
 
@@ -197,46 +225,28 @@ class ContinualClassifier:
         """Return the most probable label of each image, (N,).
 
         Args:
-            X: Images as for `learn`, an image file, a folder of images, or an iterable of images or files. Files are
-                read in batches.
+            X: Images or features as for `learn`, one image, an image file, a folder of images, or an iterable of images
+                or files. Files are read in batches.
         """
-        best = self.predict_proba(X).argmax(1)
-        labels: NDArray[Any] = self.classes_[best]
+        fitted = self._fitted  # once: another thread may be learning
+        labels: NDArray[Any] = np.array(fitted[0].sorted_labels)[_collect(fitted, X)[0].argmax(1)]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
-        """Return the probability of each class, (N, classes), in the order of ``classes_``."""
-        parts = [np.zeros((0, len(self.model.classes)), np.float32), *self.iterate_probabilities(X)]
-        return np.concatenate(parts)
+        """Return the calibrated probability of each class, (N, classes), in the order of ``classes_``."""
+        return _collect(self._fitted, X)[0]
 
-    def iterate_probabilities(self, X: Any) -> Iterator[NDArray[np.float32]]:  # noqa: N803
-        """Yield probabilities batch by batch, (b, classes); files are decoded only when their batch is due.
+    def is_unknown(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
+        """Tell of each image whether it is probably of no known class, (N,)."""
+        mask: NDArray[np.bool_] = _collect(self._fitted, X)[1] < 0
+        return mask
 
-        Args:
-            X: As for `predict`.
+    def iterate_predictions(self, X: Any) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:  # noqa: N803
+        """Yield, batch by batch, probabilities (b, classes) and how far images are above the threshold of unknown.
+
+        Files are decoded only when their batch is due.
         """
-        channels, size = self.model.shape[0], self.model.shape[-1]
-        for images in iterate_images(X, _BATCH):
-            rows = [fit(image, channels, size) for image in images]
-            with torch.inference_mode():
-                yield self.pipeline(torch.cat(rows)).cpu().numpy()
-
-    def iterate_top(
-        self, files: Sequence[Path], count: int, *, skip_corrupt: bool = False
-    ) -> Iterator[tuple[Path, list[tuple[Label, float]]]]:
-        """Yield each file with its most probable classes and their probabilities; files are decoded batch by batch.
-
-        Args:
-            files: Image files.
-            count: How many classes.
-            skip_corrupt: Whether to leave out images that cannot be decoded, with a warning.
-        """
-        classes = self.model.classes
-        for start in range(0, len(files), _BATCH):
-            read = dict(_decoded(files[start : start + _BATCH], skip_corrupt))
-            for file, row in zip(read, self.predict_proba(read.values()), strict=True):
-                best = row.argsort()[::-1][:count]
-                yield file, [(classes[number], float(row[number])) for number in best.tolist()]
+        return _predictions(self._fitted, X)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
         """Return the share of images whose label is predicted, from 0 to 1.
@@ -245,9 +255,10 @@ class ContinualClassifier:
             X: Images, a folder with one folder for each class, or an iterable of (image, label), as for `learn`.
             y: One label for each image of an array.
         """
+        model, _ = self._fitted
         if y is None:
-            data = self.read(X)
-            X, y = data.x, data.labels  # noqa: N806
+            items = list(Intake(X).items(model.options.shape, {}, model.labels))
+            X, y = torch.stack([item.x for item in items]), [item.label for item in items]  # noqa: N806
         labels, given = self.predict(X).tolist(), as_labels(y)
         if len(labels) != len(given):
             raise UserError(
@@ -271,8 +282,25 @@ class ContinualClassifier:
                 self.settings = {**self.settings, name: value}
         return self
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, sorted: text or numbers."""
+        return np.array(self.model.sorted_labels)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features, of a classifier that learned features."""
+        if len(self.model.options.shape) == 3:
+            raise AttributeError("images have no fixed number of features")
+        return self.model.options.shape[0]
+
+    @property
+    def tasks_(self) -> list[TaskRecord]:
+        """What each call of `learn` brought."""
+        return list(self.model.tasks)
+
     def __sklearn_is_fitted__(self) -> bool:
-        return self._model_or_none is not None
+        return "_model" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
@@ -281,7 +309,7 @@ class ContinualClassifier:
             estimator_type="classifier",
             target_tags=TargetTags(required=True),
             classifier_tags=ClassifierTags(),
-            input_tags=InputTags(two_d_array=False, three_d_array=True),
+            input_tags=InputTags(two_d_array=True, three_d_array=True),
             non_deterministic=False,
         )
 
@@ -294,15 +322,22 @@ class ContinualClassifier:
 
     # ---- files -------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, keep: int = 3) -> None:
         """Write everything that is needed to predict and to go on learning into a folder.
 
         Args:
             path: The folder; a state that is there already is replaced.
+            keep: How many older states the folder keeps for `gplasc rollback`.
         """
-        model, folder = self.model, Path(path)
+        folder = Path(path)
         with held(folder):
-            write_state(folder, self.parameters, model)
+            self._write(folder, self.model, keep=keep)
+
+    def _write(self, folder: Path, model: Model, *, keep: int = 3, candidate: bool = False) -> None:
+        """Write a model with the arguments of this classifier, while `held` holds the folder."""
+        parameters, code = check_parameters(self)
+        parameters["encoder"] = parameters["encoder"] or model.options.encoder_name
+        write_state(folder, model, parameters, code, keep=keep, candidate=candidate)
 
     @classmethod
     def load(
@@ -311,177 +346,84 @@ class ContinualClassifier:
         *,
         encoder: nn.Module | EncoderBuilder | None = None,
         device: str | None = None,
+        allow_code: bool = False,
         quiet: bool = False,
     ) -> Self:
         """Read what `save` or ``gplasc learn`` wrote.
-
-        An encoder that was given as ``FILE.py:function`` is built by the copy of that file in the folder: load such a
-        state only if you trust where it comes from.
 
         Args:
             path: The folder.
             encoder: The encoder, if it was passed as an object; its weights are replaced.
             device: Where to compute; default: the accelerator if there is one.
+            allow_code: Whether Python code that the state carries or names may run: an encoder or a method of the
+                user's own. Allow it only if you trust where the state comes from.
             quiet: Whether to show nothing from now on.
         """
-        for _ in range(2):
-            saved = read_state(Path(path))
+        folder = Path(path)
+        for _ in range(3):
+            state = read_state(folder)
+            given = {**state.parameters, "plugins": tuple(state.parameters["plugins"])}
             try:
-                return cls._from(saved, encoder, device, quiet)
+                new = cls(**given, device=device, quiet=quiet)
+                new._answer_from(load_model(new, folder, state, encoder, allow_code))
+                return new
             except FileNotFoundError:  # another process has just written the next state
                 continue
+            except MISFIT as error:
+                raise UserError(
+                    f"what {path} holds does not fit its settings ({misfit(error)}); restore the folder from a copy"
+                ) from error
         raise UserError(f"files of {path} are missing; restore the state folder from a copy")
 
     # ---- the model ---------------------------------------------------------------------------------------------
 
     @property
-    def model(self) -> ClassifierModel:
+    def model(self) -> Model:
         """What was learned.
 
         Raises:
             UserError: If nothing was learned yet.
         """
-        model = self._model_or_none
-        if model is None:
-            raise _NotLearned("nothing was learned yet; call learn(X, y) first")
-        return model
+        return self._fitted[0]
 
     @property
     def pipeline(self) -> Pipeline:
-        """The module that maps images (N, C, H, W) to probabilities (N, classes)."""
-        assert self.model
-        return self._pipeline
-
-    def resolve(self) -> RunSpec:
-        """Return the complete settings."""
-        spec = RunRequest(
-            PRESETS,
-            self.method,
-            self.plugins,
-            buffer=self.buffer,
-            seed=self.seed,
-            scale=self.scale,
-            settings=self.settings,
-            encoder=self._chosen(),
-        ).resolve()
-        if not 0 <= self.held_out < 1:
-            raise UserError(f"held_out is {self.held_out}; give a share from 0 to below 1")
-        if find_method(self.method).pool == "everything":
-            raise UserError(f"the method '{self.method}' needs the images of all tasks, which are not kept")
-        return spec
+        """The module that maps images (N, C, H, W) to probabilities (N, classes) and how well-known they look (N,)."""
+        return self._fitted[1]
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The arguments of the constructor as plain JSON values; an encoder by its name."""
-        name = self.encoder if isinstance(self.encoder, str) else self.model.config.model.encoder
-        given = {**self.get_params(), "plugins": list(self.plugins), "encoder": name}
-        return {name: value for name, value in given.items() if name not in ("device", "quiet")}
-
-    @classmethod
-    def _from(
-        cls,
-        saved: SavedState,
-        encoder: nn.Module | EncoderBuilder | None,
-        device: str | None,
-        quiet: bool,
-    ) -> Self:
-        given = {**saved.parameters, "plugins": tuple(saved.parameters["plugins"])}
-        if encoder is None and saved.config.model.encoder.startswith(OBJECT):
-            name = saved.config.model.encoder.removeprefix(OBJECT)
-            raise UserError(
-                f"the state was learned with an encoder object ({name}); load it in Python with "
-                "ContinualClassifier.load(path, encoder=...)"
-            )
-        given["encoder"] = saved.encoder if encoder is None else encoder
-        new = cls(**given, device=device, quiet=quiet)
-        tensors, weights = saved.read_tensors()
-        try:
-            model = new._build(saved.shape, len(saved.records[0].new_classes), saved.config)
-            if weights is not None:
-                assert model.frozen_encoder is not None
-                model.frozen_encoder.load_state_dict(weights)
-            model.load_state_dict(tensors)
-            model.classes, model.records = saved.classes, saved.records
-            new.set_model(model)
-        except MISFIT as error:
-            raise UserError(
-                f"what {saved.folder} holds does not fit its settings ({misfit(error)}); "
-                "restore the state folder from a copy"
-            ) from error
-        return new
-
-    def _build(
-        self, shape: tuple[int, int, int], num_classes: int, config: Config | None = None
-    ) -> ClassifierModel:
-        """Return a model that has learned nothing; settings that are not given follow from the arguments."""
-        config = config or self.resolve().config
-        choice = self._chosen()
-        self.__dict__.pop("_choice", None)  # the model trains this encoder
-        return ClassifierModel(
-            config,
-            shape,
-            num_classes,
-            encoder=choice.encoder,
-            device=check_device(self.device),
-            held_out=self.held_out,
-        )
-
-    def _restored(self, model: ClassifierModel, tensors: dict[str, Any]) -> ClassifierModel:
-        """Return a model as it was before a task that failed."""
-        count = tensors["learner"]["position"]["task"]
-        records = model.records[:count]
-        again = self._build(model.shape, len(records[0].new_classes), model.config)
-        if again.frozen_encoder is not None and model.frozen_encoder is not None:
-            again.frozen_encoder.load_state_dict(model.frozen_encoder.state_dict())
-        again.load_state_dict(tensors)
-        again.records = records
-        again.classes = [label for record in records for label in record.new_classes]
-        return again
-
-    def set_model(self, model: ClassifierModel) -> None:
-        """Take over a model."""
-        self._model = model
-        self._pipeline = model.pipeline()
-        self.classes_ = np.array(model.classes)
-        self.tasks_ = list(model.records)
-
-    @property
-    def _model_or_none(self) -> ClassifierModel | None:
-        return getattr(self, "_model", None)
-
-    def _chosen(self) -> EncoderChoice:
-        """Return the encoder, built unless it is a built-in one; kept until a model takes it."""
-        kept: tuple[object, EncoderChoice] | None = self.__dict__.get("_choice")
-        if kept is not None and kept[0] is self.encoder:
-            return kept[1]
-        choice = choose_encoder(self.encoder)
-        self._choice = (self.encoder, choice)
-        return choice
-
-    def _wanted_size(self, data: object) -> int | None:
-        if self.image_size is not None:
-            if self.image_size < 1:
-                raise UserError(f"image_size is {self.image_size}; give a number of pixels, 1 or more")
-            return self.image_size
-        encoder = self._chosen().encoder
-        if encoder is not None and encoder.image_size is not None:
-            return encoder.image_size
-        return _FOLDER_SIZE if isinstance(data, (str, Path)) else None
+    def _fitted(self) -> tuple[Model, Pipeline]:
+        if "_model" not in self.__dict__:
+            raise _not_fitted("nothing was learned yet: call learn(X, y) first")
+        return self._model
 
 
 _PARAMETERS = tuple(inspect.signature(ContinualClassifier).parameters)[:-1]  # without **settings
 _DEFAULTS = ContinualClassifier().get_params()
 
 
-class _NotLearned(UserError, AttributeError, ValueError):
-    """Something was asked of a classifier that has learned nothing; scikit-learn expects these two base classes."""
+def _predictions(
+    fitted: tuple[Model, Pipeline], data: Any
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    options = fitted[0].options
+    for x in iterate_inputs(data, _BATCH, options.shape):
+        with torch.inference_mode():
+            probabilities, likeness = fitted[1](x.to(options.device))
+        yield probabilities.cpu().numpy(), likeness.cpu().numpy()
 
 
-def _decoded(files: Sequence[Path], skip_corrupt: bool) -> Iterator[tuple[Path, Tensor]]:
-    for file in files:
-        try:
-            yield file, read_image(file)
-        except UserError as error:
-            if not skip_corrupt:
-                raise
-            warnings.warn(f"left out: {error}", stacklevel=2)
+def _collect(fitted: tuple[Model, Pipeline], data: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return probabilities (N, classes) and likeness (N,)."""
+    none = (np.zeros((0, len(fitted[0].labels)), np.float32), np.zeros(0, np.float32))
+    probabilities, likeness = zip(none, *_predictions(fitted, data), strict=True)
+    return np.concatenate(probabilities), np.concatenate(likeness)
+
+
+def _not_fitted(text: str) -> UserError:
+    """Return scikit-learn's NotFittedError, where scikit-learn is in use, as a UserError."""
+    bases: tuple[type, ...] = (UserError, AttributeError, ValueError)
+    if "sklearn" in sys.modules:  # importing it would take longer than loading a classifier
+        from sklearn.exceptions import NotFittedError
+
+        bases = (UserError, NotFittedError)
+    return type("NotLearned", bases, {})(text)  # type: ignore[no-any-return]

@@ -14,19 +14,20 @@ from torch import Tensor, nn
 import gplasc
 from gplasc._io.files import atomic_path
 from gplasc.classifier import ContinualClassifier
-from gplasc.classifier.pipeline import Pipeline
+from gplasc.classifier._pipeline import Pipeline
 from gplasc.errors import UserError
 
 Format = Literal["onnx", "pt2", "safetensors"]
-_INPUT, _OUTPUT = "images", "probabilities"
+_INPUT, _OUTPUTS = "images", ["probabilities", "likeness"]
 
 
 def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Path) -> Path:
     """Write a classifier as one file.
 
     ONNX and pt2 hold a function from ``images``, uint8 (N, H, W, C) of any N, H and W, to ``probabilities``,
-    float32 (N, classes): resizing, scaling and normalization are part of it. The class names are in the metadata
-    under ``classes`` as a JSON list. safetensors holds the weights, with the same metadata.
+    float32 (N, classes), and ``likeness``, (N,), which is below 0 for images of no known class: cropping, resizing and
+    normalization are part of it. The class names are in the metadata under ``classes`` as a JSON list. safetensors
+    holds weights only, with the same metadata.
 
     Args:
         classifier: A classifier that has learned something.
@@ -43,6 +44,10 @@ def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Pa
     if to not in ("onnx", "pt2", "safetensors"):
         raise UserError(f"the format is {to!r}; allowed: onnx, pt2, safetensors")
     pipeline = classifier.pipeline
+    if not pipeline.size and to != "safetensors":
+        raise UserError(
+            "the classifier learned features, so there is no encoder to export; export safetensors"
+        )
     metadata = {
         "classes": json.dumps(classifier.classes_.tolist()),
         "image_size": str(pipeline.size),
@@ -65,15 +70,15 @@ def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Pa
 
 
 class _FromPixels(nn.Module):
-    """The pipeline on images in the layout of files: (N, H, W, C) uint8 to (N, classes)."""
+    """The pipeline on images in the layout of files: (N, H, W, C) uint8."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
         self.pipeline = pipeline
 
-    def forward(self, images: Tensor) -> Tensor:
-        probabilities: Tensor = self.pipeline(images.permute(0, 3, 1, 2))
-        return probabilities
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        outputs: tuple[Tensor, Tensor] = self.pipeline(images.permute(0, 3, 1, 2))
+        return outputs
 
 
 def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:
@@ -104,7 +109,7 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dic
     log.setLevel(logging.ERROR)
     try:
         exported = torch.onnx.export(
-            program, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], verbose=False, optimize=True
+            program, dynamo=True, input_names=[_INPUT], output_names=_OUTPUTS, verbose=False, optimize=True
         )
     finally:
         log.setLevel(level)

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
-from gplasc._io.table import Column, Table
+from gplasc._io.table import Table
 from gplasc._io.text import printable
-from gplasc.classifier.state import PENDING, read_state
+from gplasc.classifier._state import CANDIDATE, PENDING, older_states, read_state
 
 
 def describe_state(folder: Path) -> dict[str, Any]:
-    """Return what the classifier in a folder has learned, as plain JSON values.
-
-    Raises:
-        UserError: If there is no state.
-    """
-    saved = read_state(folder)
-    config, index = saved.config, saved.index
+    """Return what the classifier in a folder has learned, as plain JSON values."""
+    state = read_state(folder)
+    frozen = state.kind == "frozen"
     return {
         "folder": str(folder),
-        "format": index["format"],
-        "gplasc": index["gplasc"],
-        "method": config.title,
-        "encoder": config.model.encoder,
-        "frozen": config.model.encoder_lr == 0,
-        "image_shape": list(saved.shape),
-        "classes": saved.classes,
-        "tasks": index["tasks"],
-        "memory": index["memory"],
+        **state.model_dump(
+            mode="json", include={"format", "gplasc", "generation", "head", "encoder", "calibration"}
+        ),
+        "method": state.parameters["method"] if frozen else state.config.title,
+        "heads": [head.model_dump() for head in state.heads],
+        "frozen": frozen or state.config.model.encoder_lr == 0,
+        "image_shape": list(state.shape),
+        "classes": sorted(state.labels),
+        "tasks": [task.facts() for task in state.tasks],
+        "kept": state.kept,
+        "older_states": len(older_states(folder)),
+        "candidate": (folder / CANDIDATE).exists(),
         "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         "interrupted": (folder / PENDING).exists(),
     }
@@ -37,34 +37,38 @@ def describe_state(folder: Path) -> dict[str, Any]:
 def print_state(folder: Path) -> None:
     """Print what the classifier in a folder has learned."""
     facts = describe_state(folder)
-    memory = facts["memory"]
-    channels, size, _ = facts["image_shape"]
-    frozen = ", frozen" if facts["frozen"] else ""
+    shape, calibration = facts["image_shape"], facts["calibration"]
+    size = (
+        f"{shape[1]} x {shape[2]} pixels, {shape[0]} channels" if len(shape) == 3 else f"{shape[0]} numbers"
+    )
+    kept = ", ".join(f"{count} {name}" for name, count in facts["kept"].items())
     lines = {
-        "method": facts["method"],
-        "encoder": f"{facts['encoder']}{frozen}, images of {size} x {size} with {channels} channels",
+        "method": f"{facts['method']}, head {facts['head']}" if facts["head"] else facts["method"],
+        "encoder": f"{facts['encoder']}{', frozen' if facts['frozen'] else ''}, {size}",
         "classes": f"{len(facts['classes'])}: {', '.join(map(str, facts['classes']))}",
-        "memory": f"{memory['rows']} of {memory['capacity']} images, and {memory['held_out']} held out",
-        "size": f"{facts['bytes'] / 1e6:,.1f} MB",
+        "kept": f"{kept}; {facts['bytes'] / 1e6:,.1f} MB with {facts['older_states']} older states",
     }
+    if calibration:
+        error, reject = calibration["calibration_error"], 100 * calibration["reject"]
+        lines["sure"] = (
+            f"expected calibration error {error:.1f} %; {reject:g} % of known images are called unknown"
+        )
     for name, text in lines.items():
-        print(f"{name:<9}{printable(text)}")
+        wrapped = textwrap.fill(printable(text), 96, initial_indent=f"{name:<9}", subsequent_indent=" " * 9)
+        print(wrapped)
+    if facts["candidate"]:
+        print("an update was refused; `gplasc report` shows it")
     if facts["interrupted"]:
         print("a call of `gplasc learn` was cut off; the same command continues it")
-    heads = ["task", "new classes", "images", "accuracy", "earlier tasks: before", "after", "seconds"]
-    columns = [Column(head, "left" if head == "new classes" else "right") for head in heads]
+    names = ("accuracy", "before", "after", "damage")
     rows = [
         [
-            number,
-            ", ".join(map(str, task["new_classes"])) or "none",
+            f"{number}: {len(task['new_classes'])} new classes",
             task["images"],
-            *(_percent(task[name]) for name in ("accuracy", "known_before", "known_after")),
+            *(f"{figures[n]['percent']:.1f}" if figures and figures[n]["of"] else "-" for n in names),
             round(task["seconds"]),
         ]
         for number, task in enumerate(facts["tasks"], 1)
+        for figures in [task["figures"]]
     ]
-    Table("", columns, rows).print()
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+    Table("", ["month", "images", "accuracy", "earlier: before", "after", "damage", "seconds"], rows).print()

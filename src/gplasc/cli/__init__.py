@@ -24,12 +24,24 @@ from gplasc.errors import Interrupted, UserError
 
 _COMMANDS = {
     "Compare methods": ("demo", "run", "compare", "sweep", "tune", "reproduce", "report"),
-    "Classify your images": ("learn", "predict", "info", "export", "features"),
+    "Classify your images": (
+        "learn",
+        "predict",
+        "evaluate",
+        "info",
+        "rollback",
+        "forget",
+        "rename",
+        "merge",
+        "export",
+        "features",
+    ),
     "Inspect and check": ("list", "show", "runs", "data", "check", "completion"),
 }
 _FILES = {  # of commands that share the file of another one
-    "completion": "check", "demo": "report", "export": "info", "features": "data", "list": "show",
-    "reproduce": "compare", "runs": "show", "tune": "sweep",
+    "completion": "check", "demo": "report", "evaluate": "predict", "export": "info", "features": "data",
+    "forget": "learn", "list": "show", "merge": "learn", "rename": "learn", "reproduce": "compare",
+    "rollback": "learn", "runs": "show", "tune": "sweep",
 }  # fmt: skip
 
 

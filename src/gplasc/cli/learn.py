@@ -1,11 +1,11 @@
-"""Command ``learn``."""
+"""Commands ``learn``, ``forget``, ``rename``, ``merge`` and ``rollback``."""
 
 from __future__ import annotations
 
 import json as json_module
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cyclopts import Parameter
 
@@ -16,22 +16,28 @@ from gplasc.cli._options import Assignments, Names, Scale
 @dataclass(frozen=True, kw_only=True)
 class _New:
     method: str | None = None
-    """Name of a method (see `gplasc list`), or the path of a Python file; default: co2l."""
+    """auto: the best of three heads on a frozen encoder; logistic, slda or ncm: this head; or a method that trains
+    (see `gplasc list`), or the path of a Python file; default: auto."""
     plugin: Names = ()
-    """Plug-in to add; may be repeated; default: gplasc; none for no plug-in."""
+    """Plug-in for a method that trains; may be repeated; none for no plug-in."""
     encoder: str | None = None
-    """resnet18, small, gplasc.models.pretrained:efficientnet_lite0, FILE.py:function or package.module:function;
-    default: resnet18."""
+    """auto: a pretrained one; resnet18, small: trained from scratch; FILE.py:function or package.module:function."""
     frozen: bool = False
-    """Do not train the encoder: features are computed once, and learning takes seconds."""
+    """Do not train the encoder, but an adapter on its features; with the pretrained one this is the default."""
     buffer: int | None = None
-    """Number of images in the memory; default: 500."""
+    """Number of images in the memory of a method that trains; default: 500."""
     image_size: int | None = None
-    """Width and height of the images; default: the encoder's own, or 64."""
+    """Width and height of the images; default: the encoder's own."""
     held_out: float | None = None
-    """Share of the images that is used for the accuracies instead; default: 0.2."""
+    """Share of the images that a method that trains does not learn, for the accuracies; default: 0.2."""
+    keep_features: int | None = None
+    """Number of images of each class whose features are kept; default: all; 0: only sums."""
+    reject: str | None = None
+    """Share of known images that may be called unknown; default: 5%."""
+    no_thumbnails: bool = False
+    """Keep no small pictures for the page."""
     scale: Scale | None = None
-    """Preset to use; default: cpu."""
+    """Preset of a method that trains; default: cpu."""
     seed: int | None = None
     """Seed of every random choice; default: 0."""
     set: Assignments = ()
@@ -39,14 +45,28 @@ class _New:
 
     def parameters(self) -> dict[str, Any]:
         """Return what was given as parameters of the classifier."""
+        from gplasc.classifier.learning import parse_share
         from gplasc.settings.parse import parse_assignments
 
-        names = ("method", "encoder", "buffer", "image_size", "held_out", "scale", "seed")
+        names = ("method", "encoder", "buffer", "image_size", "held_out", "keep_features", "scale", "seed")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given["plugins"] = tuple(name for name in self.plugin if name != "none") if self.plugin else None
         given["encoder_lr"] = 0.0 if self.frozen else None
+        given["reject"] = None if self.reject is None else parse_share(self.reject)
+        given["thumbnails"] = False if self.no_thumbnails else None
         given = {name: value for name, value in given.items() if value is not None}
         return given | parse_assignments(self.set)
+
+
+@Parameter(name="*", group="Limits")
+@dataclass(frozen=True, kw_only=True)
+class _Limits:
+    min_accuracy: str | None = None
+    """Refuse the update if the accuracy on its images is lower, for example 50%."""
+    max_damage: str | None = None
+    """Refuse it if more earlier images than this change from right to another earlier class, for example 10%."""
+    dry_run: bool = False
+    """Only report what the update would bring."""
 
 
 def _learn(
@@ -55,45 +75,143 @@ def _learn(
     /,
     *,
     new: _New = _New(),
+    limit: _Limits = _Limits(),
+    labels: Literal["folder", "parent"] = "folder",
+    keep: int = 3,
     device: str | None = None,
     skip_corrupt: bool = False,
+    allow_code: bool = False,
     discard: bool = False,
     save_every: float = 60.0,
     json: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Create a classifier, or add classes to an existing one.
+    """Create a classifier, or teach an existing one new images.
 
-    The images are in a folder with one folder for each class. Classes may be new or known. Killed at any
-    moment, the last state stays usable, and the same command continues.
+    Images become features of a pretrained encoder, and a head is fitted to the features of all months. Images
+    that were learned already are left out. Killed at any moment, the last state stays usable. The exit code is 3
+    if the update was refused.
 
     For example:
 
-    gplasc learn flowers spring --encoder gplasc.models.pretrained:efficientnet_lite0 --frozen
+    gplasc learn flowers spring
 
-    gplasc learn flowers summer
+    gplasc learn flowers summer --min-accuracy 50% --max-damage 10%
 
     Args:
         state: Folder of the classifier's state; it is created if it is missing.
-        folder: Images: FOLDER/CLASS/IMAGE.jpg.
+        folder: Images: FOLDER/CLASS/IMAGE.jpg; or features: an .npz file with x and y.
+        labels: The class of an image: the first folder below FOLDER, or the parent folder of the file.
+        keep: Number of older states to keep for `gplasc rollback`.
         device: cpu, cuda, mps; default: the accelerator if there is one.
         skip_corrupt: Leave out images that cannot be decoded, and print how many.
-        discard: Give up what an earlier call that was cut off had learned of other images.
-        save_every: Seconds between two checkpoints.
-        json: Print the result of the task as one JSON object.
+        allow_code: Run Python code that the state carries.
+        discard: Give up what an earlier call of a method that trains had learned of other images.
+        save_every: Seconds between two checkpoints of a method that trains.
+        json: Print the result as one JSON object.
         quiet: No progress.
     """
-    from gplasc.classifier.learning import learn_folder
+    from gplasc.classifier.learning import Call, learn_folder, parse_share
 
-    record = learn_folder(
-        state,
-        folder,
-        new.parameters(),
+    call = Call(
         device=device,
-        quiet=True if json else quiet,
+        quiet=json or quiet,
+        allow_code=allow_code,
+        parent=labels == "parent",
         skip_corrupt=skip_corrupt,
+        min_accuracy=None if limit.min_accuracy is None else parse_share(limit.min_accuracy),
+        max_damage=None if limit.max_damage is None else parse_share(limit.max_damage),
+        keep=keep,
+        dry_run=limit.dry_run,
         discard=discard,
         save_every=save_every,
     )
-    print(json_module.dumps(asdict(record)) if json else record)
+    record = learn_folder(state, folder, new.parameters(), call)
+    if record is None:
+        print(json_module.dumps({"images": 0}) if json else "nothing is new: every image was learned already")
+        return 0
+    print(json_module.dumps(record.facts()) if json else record)
+    if limit.dry_run and not json:
+        print("dry run: nothing was changed")
+    return 3 if record.refused else 0
+
+
+def _forget(state: Path, label: str, /, *, allow_code: bool = False) -> int:
+    """Remove a class, as if it had never been learned.
+
+    Features, thumbnails and digests of its images are deleted.
+
+    The states that are kept for `gplasc rollback` and a refused update are deleted, too: they hold the class.
+    Exact for heads on a frozen encoder; of a method that trains, what the network learned stays.
+
+    For example:
+
+    gplasc forget flowers tulip
+
+    Args:
+        state: Folder of the classifier's state.
+        label: The class.
+        allow_code: Run Python code that the state carries.
+    """
+    from gplasc.classifier.learning import Call, forget_class
+
+    forget_class(state, label, Call(quiet=True, allow_code=allow_code))
+    return 0
+
+
+def _rename(state: Path, old: str, new: str, /, *, allow_code: bool = False) -> int:
+    """Give a class another name.
+
+    For example:
+
+    gplasc rename flowers tulip tulipa
+
+    Args:
+        state: Folder of the classifier's state.
+        old: The class.
+        new: Its new name.
+        allow_code: Run Python code that the state carries.
+    """
+    from gplasc.classifier.learning import Call, edit_folder, label_of
+
+    call = Call(quiet=True, allow_code=allow_code)
+    edit_folder(state, lambda c: c.rename(label_of(c, old), label_of(c, new)), call)
+    print(f"{old!r} is {new!r} now")
+    return 0
+
+
+def _merge(state: Path, one: str, other: str, /, *, allow_code: bool = False) -> int:
+    """Make a class part of another one, as if they had always been one.
+
+    For example:
+
+    gplasc merge flowers tulip tulipa
+
+    Args:
+        state: Folder of the classifier's state.
+        one: The class that stays.
+        other: The class whose images it gets.
+        allow_code: Run Python code that the state carries.
+    """
+    from gplasc.classifier.learning import Call, edit_folder, label_of
+
+    call = Call(quiet=True, allow_code=allow_code)
+    edit_folder(state, lambda c: c.merge(label_of(c, one), label_of(c, other)), call)
+    print(f"{other!r} is part of {one!r} now")
+    return 0
+
+
+def _rollback(state: Path, /) -> int:
+    """Go back to the state before the last change.
+
+    For example:
+
+    gplasc rollback flowers
+
+    Args:
+        state: Folder of the classifier's state.
+    """
+    from gplasc.classifier.learning import undo
+
+    print(f"back to the state after this month:\n{undo(state)}")
     return 0

@@ -55,5 +55,9 @@ class StopSignals(Callback):
 
     def on_progress(self, learner: Learner, phase: str, done: float) -> None:
         """Stop if a signal has arrived."""
+        self.stop_if_requested()
+
+    def stop_if_requested(self) -> None:
+        """Raise `Interrupted` if a signal has arrived."""
         if self._requested:
             raise Interrupted

@@ -1,0 +1,179 @@
+"""What an update brought, with counts and intervals, and the limits that refuse it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from gplasc._io.text import duration, printable
+from gplasc.classifier._heads import HeadScore
+from gplasc.errors import UserError
+
+Label = str | int
+
+
+class Plain(BaseModel):
+    """Plain data that is stored: nothing is converted, and unknown names are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Share(Plain):
+    """So many of so many images."""
+
+    count: int
+    of: int
+
+    @classmethod
+    def where(cls, right: Tensor, mask: Tensor) -> Share:
+        """Count the rows of a mask that are right."""
+        return cls(count=int((right & mask).sum()), of=int(mask.sum()))
+
+    @property
+    def percent(self) -> float:
+        """100 times the share; 0 of no images."""
+        return 100.0 * self.count / self.of if self.of else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of Wilson, in percent."""
+        if not self.of:
+            return 0.0, 100.0
+        z, n, p = 1.959964, self.of, self.count / self.of
+        center, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        scale = 100 / (1 + z * z / n)
+        return scale * (center - half), scale * (center + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.percent:5.1f} %  ({self.count} of {self.of}; {low:.1f} to {high:.1f})"
+            if self.of
+            else "    -"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return counts, percent and interval for programs."""
+        low, high = self.interval
+        facts = {"percent": round(self.percent, 2), "interval": [round(low, 2), round(high, 2)]}
+        return {**self.model_dump(), **facts, "text": str(self).strip()}
+
+
+class Figures(Plain):
+    """The figures of an update, on images that the head that is measured was not fitted to."""
+
+    accuracy: Share
+    """Images of this month that are right, among all classes."""
+    total: Share
+    """All images that are right."""
+    before: Share
+    """Images of earlier months that were right before the update."""
+    after: Share
+    """The same images after it."""
+    to_new: Share
+    """Of them: right before, now taken for a class that is new."""
+    damage: Share
+    """Of them: right before, now taken for another class that was known before."""
+
+    @classmethod
+    def of(cls, y: Tensor, new: Tensor, before: Tensor, after: Tensor, first_new: int) -> Figures:
+        """Compare predictions before and after, (N,) each; -1: none. `new` tells the rows of this month."""
+        valid = after >= 0
+        old = valid & ~new & (before >= 0)
+        flipped = (before == y) & (after != y)
+        return cls(
+            accuracy=Share.where(after == y, valid & new),
+            total=Share.where(after == y, valid),
+            before=Share.where(before == y, old),
+            after=Share.where(after == y, old),
+            to_new=Share.where(flipped & (after >= first_new), old),
+            damage=Share.where(flipped & (after < first_new), old),
+        )
+
+
+class TaskRecord(Plain):
+    """What one call of `learn` brought."""
+
+    new_classes: tuple[Label, ...]
+    images: int
+    """Learned images of this call."""
+    figures: Figures | None
+    """Accuracies and flips; None if nothing can be measured."""
+    measured: str
+    """How: cross-validated, or on held-out images."""
+    heads: tuple[HeadScore, ...] = ()
+    head: str = ""
+    """The head that was chosen."""
+    seconds: float
+    digest: str
+    """Of images and labels."""
+    notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Why the update did not replace the state; empty if it did."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the record for programs."""
+        names = Figures.model_fields if self.figures else ()
+        return {
+            **self.model_dump(mode="json"),
+            "figures": {name: getattr(self.figures, name).facts() for name in names},
+        }
+
+    def __str__(self) -> str:
+        new = ", ".join(map(str, self.new_classes[:8])) + (", ..." if len(self.new_classes) > 8 else "")
+        lines = [f"{self.images} images learned in {duration(self.seconds)}; new classes: {new or 'none'}"]
+        best = "  chosen: the best in cross-validation" if len(self.heads) > 1 else ""
+        for row in self.heads:
+            share = row.reason if row.right is None else f"{Share(count=row.right, of=row.of)}"
+            lines.append(f"  head {row.name:<9}{share}{best if row.name == self.head else ''}")
+        if self.figures:
+            f, texts = (
+                self.figures,
+                [(f"accuracy of this month's images, {self.measured}", self.figures.accuracy)],
+            )
+            if f.before.of:
+                texts += [("accuracy of earlier images before", f.before), ("the same images now", f.after)]
+                texts += [("earlier images that flipped to a new class", f.to_new)]
+                texts += [("earlier images that flipped between earlier classes: damage", f.damage)]
+            lines += [f"  {share}  {text}" for text, share in [*texts, ("accuracy of all images", f.total)]]
+        lines += [f"  {note}" for note in self.notes]
+        if self.refused:
+            lines += ["refused, the old state stays in use:", *(f"  {reason}" for reason in self.refused)]
+        return printable("\n".join(lines))
+
+    def judged(self, min_accuracy: float | None, max_damage: float | None) -> TaskRecord:
+        """Return the record with the reasons to refuse the update, and with warnings; limits are shares up to 1."""
+        reasons, notes, f = [], list(self.notes), self.figures
+        for name, limit in (("accuracy", min_accuracy), ("damage", max_damage)):
+            if limit is None:
+                continue
+            limit = 100 * check_share(f"the limit of {name}", limit)
+            share = getattr(f, name) if f else Share(count=0, of=0)
+            if not share.of and name == "accuracy":
+                reasons.append("a limit was given, but nothing could be measured")
+            elif share.of and (share.percent < limit if name == "accuracy" else share.percent > limit):
+                side = "below" if name == "accuracy" else "above"
+                reasons.append(
+                    f"{name} is {share.percent:.1f} % ({share.count} of {share.of}), {side} {limit:g} %"
+                )
+            if share.of and 0 < (100 - limit if name == "accuracy" else limit) < 100 / share.of:
+                notes.append(
+                    f"the limit of {limit:g} % is finer than one image: one of {share.of} is {100 / share.of:.1f} %"
+                )
+        others = max(f.before.percent, f.after.percent) if f else 0.0
+        if f and f.before.of and f.accuracy.of and f.accuracy.percent < others / 2:
+            notes.append(
+                f"WARNING: the accuracy of this month's images is {f.accuracy.percent:.1f} %, less than half of the "
+                f"{others:.1f} % of earlier ones: look at their labels (gplasc report), or go back (gplasc rollback)"
+            )
+        return self.model_copy(update={"refused": tuple(reasons), "notes": tuple(notes)})
+
+
+def check_share(name: str, value: float) -> float:
+    """Return a share from 0 to 1."""
+    if not 0 <= value <= 1:
+        raise UserError(f"{name} is {value:g}; give a share such as 50% or 0.5")
+    return value

@@ -1,0 +1,227 @@
+"""What a classifier knows, whatever its encoder: labels, months, digests of the images; how it takes one more month."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from gplasc.classifier._calibration import Calibration
+from gplasc.classifier._gate import Figures, Label, TaskRecord
+from gplasc.classifier._heads import HeadScore
+from gplasc.classifier._intake import Intake
+from gplasc.classifier._pipeline import Pipeline
+from gplasc.classifier._rows import Rows
+from gplasc.errors import UserError
+from gplasc.learning import Callback, ImageFormat, Learner
+from gplasc.models import Encoder
+from gplasc.runs.encoder import configured_encoder, image_format
+from gplasc.settings.types import Config
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a model is built from, apart from what it learned."""
+
+    config: Config
+    shape: tuple[int, ...]  # (C, size, size) of the images, or (D,) of features
+    encoder: Encoder | None  # if it is not a built-in one
+    encoder_name: str
+    device: str
+    given: Mapping[str, Any]  # arguments of the classifier
+
+    def built_encoder(self) -> tuple[Encoder, ImageFormat]:
+        """Return the encoder, and the images that it takes."""
+        channels, height, width = self.shape
+        mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if channels == 3 else ((0.45,), (0.225,))
+        encoder = self.encoder or configured_encoder(self.config, channels)
+        return encoder, image_format((channels, height, width), mean, std, encoder)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call of `learn` brings along besides its images."""
+
+    callbacks: Sequence[Callback] = ()
+    resume: Callable[[Learner, str], None] = lambda learner, digest: None
+    """Called before the first step, with the digest of the images; it may load a later state of the same task."""
+    on_progress: Callable[[str, float], None] = lambda phase, done: None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Predictions for rows that the measured head was not fitted to; -1: none, or it cannot be measured."""
+
+    y: Tensor  # (K,) numbers of classes
+    month: Tensor  # (K,)
+    before: Tensor  # (K,) by the state before
+    after: Tensor  # (K,)
+    confidence: Tensor  # (K,)
+
+    @classmethod
+    def of(
+        cls, y: Tensor, month: Tensor, scores: Tensor, valid: Tensor, calibration: Calibration | None
+    ) -> Results:
+        """Return the predictions that scores (K, C) make."""
+        after = torch.where(valid, scores.argmax(1), -1)
+        confidence = (scores / (calibration.temperature if calibration else 1.0)).softmax(1).amax(1)
+        return cls(y, month, torch.full_like(after, -1), after, confidence)
+
+
+class Model(ABC):
+    """What was learned. `learned` and the edits return a new model and leave this one as it is."""
+
+    kind: ClassVar[Literal["frozen", "trained"]]
+    measured: ClassVar[str]
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.names: list[Label | None] = []
+        """The label of each number of a class; of a trained method also repeated ones, and None of forgotten ones."""
+        self.tasks: list[TaskRecord] = []
+        self.rows = Rows.empty(0)
+        """One row for each learned image."""
+        self.calibration: Calibration | None = None
+        none = torch.zeros(0, dtype=torch.int64)
+        self.results = Results(none, none, none, none, torch.zeros(0))
+        self.heads: list[HeadScore] = []
+        self.head_name = ""
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels that can be predicted, in the order in which they were learned."""
+        return list(dict.fromkeys(name for name in self.names if name is not None))
+
+    @property
+    def sorted_labels(self) -> list[Label]:
+        """The labels in the order of the columns of probabilities."""
+        return sorted(self.labels)
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """How many rows of each kind are kept."""
+        return {
+            "digests": len(self.rows),
+            "features": len(self.rows.x),
+            "thumbnails": len(self.rows.thumbnails),
+        }
+
+    def learned(self, intake: Intake, work: Work) -> Self | None:
+        """Return a model that has learned the new images too; None if none is new."""
+        start = time.perf_counter()
+        rows = self.rows
+        known = {digest: name for digest, y in rows.known().items() if (name := self.names[y]) is not None}
+        new = copy.copy(self)
+        given: list[tuple[bytes, Label]] = []
+
+        def images() -> Iterator[Tensor]:
+            for number, item in enumerate(intake.items(self.options.shape, known, self.labels), 1):
+                given.append((item.digest, item.label))
+                yield item.x
+                if intake.total:
+                    work.on_progress("images", number / intake.total)
+
+        x, thumbnails = new._absorb(images())
+        if not given:
+            return None
+        labels = set(self.labels)
+        brought = tuple(label for label in dict.fromkeys(label for _, label in given) if label not in labels)
+        new.names = [*self.names, *brought]
+        added = Rows(
+            digest=torch.tensor([list(digest) for digest, _ in given], dtype=torch.uint8),
+            y=torch.tensor([new.names.index(label) for _, label in given]),
+            month=torch.full((len(given),), len(self.tasks)),
+            fold=torch.zeros(len(given), dtype=torch.int64),
+            x=x,
+            thumbnails=thumbnails,
+        )
+        work.on_progress("learning", 0.0)
+        figures = new._learn(self, added, work)
+        record = TaskRecord(
+            new_classes=brought,
+            images=len(given),
+            figures=figures,
+            measured=self.measured,
+            heads=tuple(new.heads),
+            head=new.head_name,
+            seconds=time.perf_counter() - start,
+            digest=hashlib.sha256(repr(given).encode()).hexdigest(),
+            notes=(*intake.notes, *new.notes()),
+        )
+        new.tasks = [*self.tasks, record]
+        return new
+
+    def relabeled(self, changes: Mapping[Label, Label | None]) -> Self:
+        """Return a copy whose months have other labels; None removes one."""
+        new = copy.copy(self)
+        new.tasks = []
+        for task in self.tasks:
+            names = [changes.get(old, old) for old in task.new_classes]
+            kept = tuple(dict.fromkeys(name for name in names if name is not None))
+            new.tasks.append(task.model_copy(update={"new_classes": kept}))
+        return new
+
+    def edited(self, old: Label, name: Label | None) -> Self:
+        """Return the model without a class (None), or with another label for it, which may be that of another class.
+
+        Raises:
+            UserError: If there is no such class, or it is the only one.
+        """
+        if old not in self.names:
+            raise UserError(f"there is no class {old!r}; `gplasc info STATE` lists them")
+        if name is not None and type(name) is not type(old):
+            raise UserError(f"the label {name!r} is not of the kind of {old!r}; use text or numbers for all")
+        if name == old or (len(self.labels) == 1 and name is None):
+            raise UserError(f"{old!r} is the only class" if name is None else f"{old!r} is the same class")
+        new = self.relabeled({old: name})
+        if name is not None and name not in self.names:
+            new.names = [name if label == old else label for label in self.names]
+        elif name is None:
+            new._forget(old)
+        else:
+            new._merge(name, old)
+        return new
+
+    def notes(self) -> list[str]:
+        """Return what is approximate."""
+        return []
+
+    @property
+    @abstractmethod
+    def frozen_encoder(self) -> nn.Module | None:
+        """The encoder, if its weights are not part of `tensors`."""
+
+    @abstractmethod
+    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, tuple[bytes, ...]]:
+        """Consume images; return what is learned of them, and thumbnails."""
+
+    @abstractmethod
+    def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
+        """Learn rows whose labels are in `names` already; this is a copy of `old`."""
+
+    @abstractmethod
+    def _forget(self, label: Label) -> None:
+        """Remove a class from this copy."""
+
+    @abstractmethod
+    def _merge(self, one: Label, other: Label) -> None:
+        """Make the second class part of the first in this copy."""
+
+    @abstractmethod
+    def pipeline(self) -> Pipeline:
+        """Return what predicts, with the classes in sorted order."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Any]:
+        """Return what was learned, apart from `rows` and `results`."""
+
+    @abstractmethod
+    def load_tensors(self, state: Mapping[str, Any]) -> None:
+        """Take back what `tensors` returned."""

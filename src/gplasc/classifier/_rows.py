@@ -1,0 +1,147 @@
+"""What is kept of the learned images: features, class, month, digest and fold of each, and thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from gplasc.classifier._heads import FOLDS
+from gplasc.memory.per_task import surplus
+
+_TWINS = 0.95  # cosine of two images that are nearly the same
+_COLUMNS = ("digest", "y", "month", "fold")
+_DROPPED = -1  # the fold of an image whose features are not kept
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row for each learned image, in the order of learning."""
+
+    digest: Tensor  # (N, 16) uint8
+    y: Tensor  # (N,) int64, number of the class
+    month: Tensor  # (N,) int64
+    fold: Tensor  # (N,) int64; -1: the features are not kept
+    x: Tensor  # (K, D) float16 of the rows that are kept
+    thumbnails: tuple[bytes, ...] = ()  # of the rows that are kept, or of none
+
+    @classmethod
+    def empty(cls, dim: int) -> Rows:
+        """Return no rows."""
+        none = torch.zeros(0, dtype=torch.int64)
+        return cls(torch.zeros(0, 16, dtype=torch.uint8), none, none, none, torch.zeros(0, dim).half())
+
+    @classmethod
+    def join(cls, parts: Iterable[Rows]) -> Rows:
+        """Return the rows of all parts; thumbnails are kept if all have them."""
+        parts = list(parts)
+        whole = all(len(part.thumbnails) == len(part.x) for part in parts)
+        columns = {name: torch.cat([getattr(part, name) for part in parts]) for name in (*_COLUMNS, "x")}
+        images = (image for part in parts for image in part.thumbnails)
+        return cls(**columns, thumbnails=tuple(images) if whole else ())
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def kept(self) -> Tensor:
+        """Which rows have features, (N,)."""
+        return self.fold != _DROPPED
+
+    def take(self, mask: Tensor) -> Rows:
+        """Return some rows, by a mask (N,)."""
+        inner = mask[self.kept]
+        thumbnails = self.thumbnails and tuple(
+            image for image, taken in zip(self.thumbnails, inner.tolist(), strict=True) if taken
+        )
+        columns = {name: getattr(self, name)[mask] for name in _COLUMNS}
+        return Rows(**columns, x=self.x[inner], thumbnails=thumbnails)
+
+    def months(self) -> list[Rows]:
+        """Return the rows of each month."""
+        return [self.take(self.month == month) for month in self.month.unique().tolist()]
+
+    def check(self, classes: int) -> None:
+        """Check that the columns of rows that were read fit each other and the number of classes."""
+        sizes = {len(getattr(self, name)) for name in _COLUMNS}
+        fits = len(sizes) == 1 and int(self.kept.sum()) == len(self.x) and self.digest.shape[1:] == (16,)
+        if not fits or not bool(((self.y >= 0) & (self.y < classes)).all()):
+            raise ValueError("the rows do not fit each other")
+
+    def known(self) -> dict[bytes, int]:
+        """Return the class of each image by its digest."""
+        keys = map(bytes, self.digest.numpy())
+        return dict(zip(keys, self.y.tolist(), strict=True))
+
+    def without(self, label: int) -> Rows:
+        """Return the rows of the other classes, which move up."""
+        rest = self.take(self.y != label)
+        return replace(rest, y=rest.y - (rest.y > label).long())
+
+    def merged(self, one: int, other: int) -> Rows:
+        """Return the rows with the second class as part of the first; its number is free then, and others move up."""
+        y = torch.where(self.y == other, one, self.y)
+        y = y - (y > other).long()
+        one -= one > other
+        return replace(self, y=y)._refolded(y == one)
+
+    def _refolded(self, mask: Tensor) -> Rows:
+        """Decide folds again, month by month, as if the images of the mask had always been one class."""
+        rows = (mask & self.kept).nonzero().flatten()
+        x, digest, month = self.x[mask[self.kept]], self.digest[rows], self.month[rows]
+        inner = torch.zeros(0, dtype=torch.int64)
+        for last in month.unique().tolist():
+            until = month <= last
+            inner = assign_folds(x[until], digest[until], inner)
+        fold = self.fold.clone()
+        fold[rows] = inner
+        return replace(self, fold=fold)
+
+    def dropped(self, none: Tensor) -> Rows:
+        """Return the rows without what was learned of them."""
+        return replace(self, fold=torch.full_like(self.fold, _DROPPED), x=none[:0], thumbnails=())
+
+    def limited(self, most: int) -> Rows:
+        """Drop the features of all but so many images of each class: those with the smallest digests."""
+        order = torch.tensor(sorted(range(len(self)), key=lambda row: bytes(self.digest[row].numpy())))
+        keep = self.kept.clone()
+        keep[order[surplus(self.y[order], torch.full((int(self.y.max()) + 1,), most))]] = False
+        inner = keep[self.kept]
+        thumbnails = tuple(t for t, taken in zip(self.thumbnails, inner.tolist(), strict=False) if taken)
+        return replace(
+            self, fold=torch.where(keep, self.fold, _DROPPED), x=self.x[inner], thumbnails=thumbnails
+        )
+
+
+def with_folds(old: Rows, new: Rows) -> Rows:
+    """Return new rows, of which all are kept, with folds that are balanced within each class."""
+    fold = new.fold.clone()
+    for label in new.y.unique().tolist():
+        mask, before = new.y == label, (old.y == label) & old.kept
+        x = torch.cat([old.x[before[old.kept]], new.x[mask]])
+        digest = torch.cat([old.digest[before], new.digest[mask]])
+        fold[mask] = assign_folds(x, digest, old.fold[before])[int(before.sum()) :]
+    return replace(new, fold=fold)
+
+
+def assign_folds(x: Tensor, digest: Tensor, known: Tensor) -> Tensor:
+    """Return the fold of each image of one class, (N,): balanced, and decided by the digests; some are known.
+
+    A near-duplicate joins its twin's fold, unless half of the class would be there.
+    """
+    keys = [bytes(row) for row in digest.numpy()]
+    order = [*range(len(known)), *sorted(range(len(known), len(x)), key=keys.__getitem__)]
+    unit = normalize(x[order].float(), dim=1)
+    fold = known.tolist()
+    for place in range(len(known), len(x)):
+        counts, start = [fold.count(k) for k in range(FOLDS)], keys[order[place]][0]
+        number = min(range(FOLDS), key=lambda k: (counts[k], (k + start) % FOLDS))
+        if place:
+            cosine, twin = (unit[:place] @ unit[place]).max(0)
+            if float(cosine) > _TWINS and 2 * counts[fold[int(twin)]] < len(x) - 1:
+                number = fold[int(twin)]
+        fold.append(number)
+    return torch.tensor(fold)[torch.tensor(order).argsort()]

@@ -1,0 +1,385 @@
+"""The state folder of a classifier: whole or as it was before, readable without training data.
+
+state.json         the index: settings, classes, months, and the names of the files below; the last one written
+data/              immutable files, named by their SHA-256: features of each month, thumbnails, head, encoder, code
+previous/N.json    indexes of older states, complete: their files are in data/, too
+candidate.json     index of an update that was refused
+lock               held by whoever writes
+pending/           what a call of `learn` has computed so far
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field, ValidationError, model_validator
+from safetensors.torch import load, save
+from torch import Tensor
+
+import gplasc
+from gplasc._io.files import remove_leftovers, write_atomic
+from gplasc._io.lock import Held, locked
+from gplasc._io.reading import open_regular, read_bytes
+from gplasc._io.text import printable
+from gplasc.classifier._calibration import Calibration
+from gplasc.classifier._code import moved
+from gplasc.classifier._gate import Label, Plain, TaskRecord
+from gplasc.classifier._heads import HeadScore
+from gplasc.classifier._model import Model, Results
+from gplasc.classifier._rows import Rows
+from gplasc.errors import UserError
+from gplasc.settings.types import Config
+
+FORMAT = 2
+INDEX, CANDIDATE, PENDING = "state.json", "candidate.json", "pending"
+_DATA, _PREVIOUS, _LOCK = "data", "previous", "lock"
+_NAME = r"^[a-z]+-[0-9a-f]{32}\.(safetensors|pt|json)$"
+_LARGEST = 2**26  # bytes of an index
+_RESTORE = "restore the state folder from a copy"
+
+_File = Annotated[str, Field(pattern=_NAME)]
+
+
+class State(Plain):
+    """The index of a state."""
+
+    format: Literal[2] = 2
+    gplasc: str = gplasc.__version__
+    generation: int = Field(ge=1)
+    kind: Literal["frozen", "trained"]
+    parameters: dict[str, Any]
+    """The arguments of the classifier's constructor; an encoder by its name."""
+    config: Config
+    encoder: str
+    """The encoder by its name; "features" if the user computes them."""
+    shape: tuple[Annotated[int, Field(gt=0)], ...]
+    names: list[Label | None] = Field(min_length=1)
+    tasks: list[TaskRecord] = Field(min_length=1)
+    heads: list[HeadScore]
+    head: str
+    calibration: Calibration | None
+    kept: dict[str, int]
+    files: dict[Literal["learned", "results", "encoder", "code"], _File]
+    rows: list[_File]
+    thumbnails: list[_File]
+
+    @model_validator(mode="after")
+    def _agree(self) -> State:
+        labels = {name for name in self.names if name is not None}
+        if not labels or len({type(name) for name in labels}) > 1:
+            raise ValueError("the classes must be different texts, or different numbers")
+        if not {label for task in self.tasks for label in task.new_classes} <= labels:
+            raise ValueError("the classes must be those that the months brought")
+        if not {"method", "plugins", "encoder"} <= set(self.parameters):
+            raise ValueError("parameters must name method, plugins and encoder")
+        if len(self.shape) not in (1, 3) or (len(self.shape) == 3 and self.shape[0] not in (1, 3)):
+            raise ValueError("shape must be a number of features, or 1 or 3 channels and a square")
+        return self
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels, in the order in which they were learned."""
+        return list(dict.fromkeys(name for name in self.names if name is not None))
+
+    @property
+    def all_files(self) -> set[str]:
+        """The names of all files in data/."""
+        return {*self.files.values(), *self.rows, *self.thumbnails}
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_state(folder: Path, name: str = INDEX) -> State:
+    """Read an index of a state folder."""
+    path = folder / name
+    if not path.exists():
+        if (folder / PENDING).exists() or (folder / CANDIDATE).exists():
+            why = "was cut off" if (folder / PENDING).exists() else "was refused"
+            raise UserError(f"the first `gplasc learn` in {folder} {why}; give it again to continue")
+        raise UserError(f"there is no classifier in {folder}; create one with `gplasc learn {folder} FOLDER`")
+    try:
+        index: dict[str, Any] = json.loads(read_bytes(path, _LARGEST))
+        number, digest = int(index["format"]), index.pop("sha256", "")
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read ({error}); {_RESTORE}") from None
+    if number < FORMAT:
+        raise UserError(
+            f"{folder} was written by gplasc 0.2, whose states this version cannot read; learn its images again in a "
+            "new folder, month by month: `gplasc learn NEW FOLDER`"
+        )
+    if number > FORMAT:
+        raise UserError(
+            f"{folder} has the format {number}, this version reads {FORMAT}; install gplasc "
+            f"{index.get('gplasc', 'of a later version')} or later"
+        )
+    if digest != _digest(index):
+        raise UserError(f"{path} is damaged (its checksum differs); {_RESTORE}")
+    try:
+        return State.model_validate_json(json.dumps(index))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "its values"
+        raise UserError(f"{path} is damaged ({printable(where)}: {problem['msg']}); {_RESTORE}") from None
+
+
+def _digest(index: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
+
+
+def fill_model(folder: Path, state: State, model: Model) -> None:
+    """Fill a new model with what a state holds; a file that is not there raises FileNotFoundError."""
+    model.names, model.tasks, model.heads = list(state.names), list(state.tasks), list(state.heads)
+    model.head_name, model.calibration = state.head, state.calibration
+    model.load_tensors(read_tensors(folder, state.files["learned"]))
+    results = load(_read(folder, state.files["results"]))
+    model.results = Results(**results)
+
+    chunks = [load(_read(folder, name)) for name in state.rows]
+    images = [_split(load(_read(folder, name))) for name in state.thumbnails] or [()] * len(chunks)
+    model.rows = Rows.join(Rows(**c, thumbnails=pictures) for c, pictures in zip(chunks, images, strict=True))
+    model.rows.check(len(state.names))
+
+
+def read_code(folder: Path, state: State) -> dict[str, str]:
+    """Return the users' files that a state carries."""
+    name = state.files.get("code")
+    return dict(json.loads(_read(folder, name))) if name else {}
+
+
+def read_encoder(folder: Path, state: State) -> dict[str, Any] | None:
+    """Return the weights of an encoder of the user's own."""
+    name = state.files.get("encoder")
+    return read_tensors(folder, name) if name else None
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / _DATA / name
+    if not path.exists():
+        raise FileNotFoundError(name)
+    with open_regular(path) as file:
+        content = file.read()
+    if hashlib.sha256(content).hexdigest()[:32] != name.partition("-")[2].partition(".")[0]:
+        raise UserError(f"{path} is damaged; {_RESTORE}")
+    return content
+
+
+def read_tensors(folder: Path, name: str) -> dict[str, Any]:
+    """Read tensors; compressed members, which may be much larger than the file, are refused."""
+    content = io.BytesIO(_read(folder, name))
+    try:
+        with zipfile.ZipFile(content) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ValueError("it is compressed")
+        content.seek(0)
+        tensors = torch.load(content, map_location="cpu", weights_only=True)
+        if not isinstance(tensors, dict):
+            raise ValueError("it holds no named tensors")
+        return tensors
+    except Exception as error:  # the checksum is right, but the content was not written by `write_state`
+        reason = str(error).partition("\n")[0][:120]
+        raise UserError(f"{folder / _DATA / name} is damaged ({reason}); {_RESTORE}") from None
+
+
+def _split(tensors: Mapping[str, Tensor]) -> tuple[bytes, ...]:
+    ends = tensors["lengths"].cumsum(0).tolist()
+    pixels = tensors["bytes"].numpy().tobytes()
+    return tuple(pixels[start:end] for start, end in zip([0, *ends], ends, strict=False))
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_state(
+    folder: Path,
+    model: Model,
+    parameters: Mapping[str, Any],
+    code: Mapping[str, str],
+    *,
+    keep: int = 3,
+    candidate: bool = False,
+) -> State:
+    """Write a state, or a refused candidate next to it, while `held` holds the folder; the index is written last."""
+    files = {"learned": _put_tensors(folder, "learned", model.tensors())}
+    files["results"] = _put(
+        folder, "results", save({k: v.contiguous() for k, v in vars(model.results).items()})
+    )
+    name = model.options.encoder_name
+    if (
+        ":" in name and not name.startswith("gplasc.") and model.frozen_encoder
+    ):  # gplasc could not build it again
+        files["encoder"] = _put_tensors(folder, "encoder", model.frozen_encoder.state_dict())
+    if code:
+        files["code"] = _put(folder, "code", json.dumps(code).encode(), "json")
+    chunks, images = [], []
+    for month in model.rows.months():
+        columns = {name: value.contiguous() for name, value in vars(month).items() if name != "thumbnails"}
+        chunks.append(_put(folder, "rows", save(columns)))
+        if model.rows.thumbnails:
+            lengths = torch.tensor([len(image) for image in month.thumbnails])
+            pixels = np.frombuffer(b"".join(month.thumbnails), dtype=np.uint8).copy()
+            images.append(
+                _put(folder, "thumbnails", save({"lengths": lengths, "bytes": torch.from_numpy(pixels)}))
+            )
+    old = read_state(folder) if (folder / INDEX).exists() else None
+    config = model.options.config
+    places = {
+        "method": moved(config.method, ""),
+        "plugins": tuple(moved(name, "") for name in config.plugins),
+    }
+    state = State(
+        generation=old.generation + 1 if old else 1,
+        kind=model.kind,
+        parameters=dict(parameters),
+        config=config.model_copy(update=places),
+        encoder=name,
+        shape=model.options.shape,
+        names=model.names,
+        tasks=model.tasks,
+        heads=model.heads,
+        head=model.head_name,
+        calibration=model.calibration,
+        kept=model.kept,
+        files=files,  # type: ignore[arg-type]  # the names above
+        rows=chunks,
+        thumbnails=images,
+    )
+    if candidate:
+        _write_index(folder / CANDIDATE, state)
+        return state
+    if old and keep:
+        _write_index(folder / _PREVIOUS / f"{old.generation:06d}.json", old)
+    _write_index(folder / INDEX, state)
+    (folder / CANDIDATE).unlink(missing_ok=True)
+    for path in older_states(folder)[: -keep or None]:
+        path.unlink(missing_ok=True)
+    clean(folder)
+    delete_pending(folder)
+    return state
+
+
+def _write_index(path: Path, state: State) -> None:
+    index = state.model_dump(mode="json")
+    write_atomic(path, json.dumps({**index, "sha256": _digest(index)}, indent=1) + "\n")
+
+
+def _put(folder: Path, role: str, content: bytes, suffix: str = "safetensors") -> str:
+    """Write a file whose name is its digest, unless it is there; return the name."""
+    name = f"{role}-{hashlib.sha256(content).hexdigest()[:32]}.{suffix}"
+    if not (folder / _DATA / name).exists():
+        write_atomic(folder / _DATA / name, content)
+    return name
+
+
+def _put_tensors(folder: Path, role: str, tensors: Mapping[str, Any]) -> str:
+    content = io.BytesIO()
+    torch.save(dict(tensors), content)
+    return _put(folder, role, content.getvalue(), "pt")
+
+
+def older_states(folder: Path) -> list[Path]:
+    """Return the indexes of older states, the newest last; one that is not older was left by a killed process."""
+    paths = sorted((folder / _PREVIOUS).glob("[0-9]*.json"))
+    newest = read_state(folder).generation if (folder / INDEX).exists() else 0
+    return [path for path in paths if path.stem.isdecimal() and int(path.stem) < newest]
+
+
+def roll_back(folder: Path) -> State:
+    """Replace the state by the one before it, while `held` holds the folder."""
+    paths = older_states(folder)
+    if not paths:
+        raise UserError(f"{folder} keeps no older state; `gplasc learn --keep 3` keeps three")
+    state = read_state(paths[-1].parent, paths[-1].name)
+    _write_index(folder / INDEX, state)
+    delete_history(folder, since=state.generation)
+    return state
+
+
+def delete_history(folder: Path, since: int = 0) -> list[str]:
+    """Delete the refused update, and older states from a generation on; return their names."""
+    paths = [path for path in (folder / _PREVIOUS).glob("[0-9]*.json") if int(path.stem) >= since]
+    paths += [path for path in [folder / CANDIDATE] if path.exists()]
+    for path in paths:
+        path.unlink()
+    clean(folder)
+    return [path.name for path in paths]
+
+
+def clean(folder: Path) -> None:
+    """Delete the files in data/ that no index names; call it while `held` holds the folder."""
+    used: set[str] = set()
+    indexes = [folder / INDEX, folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")]
+    for path in indexes:
+        if path.exists():
+            used |= read_state(path.parent, path.name).all_files
+    for path in (folder / _DATA).glob("*"):
+        if re.fullmatch(_NAME[1:-1], path.name) and path.name not in used:
+            with suppress(OSError):  # it does no harm
+                path.unlink()
+
+
+def delete_pending(folder: Path) -> None:
+    """Delete what a task left that was being learned; call it while `held` holds the folder.
+
+    The folder is renamed first: a process that is killed here must not leave checkpoints without the file that names
+    their task.
+    """
+    pending = folder / PENDING
+    if pending.exists():
+        unused = pending.replace(folder / f".{PENDING}.{secrets.token_hex(4)}.tmp")
+        shutil.rmtree(unused, ignore_errors=True)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a state folder for writing; what killed processes left is removed.
+
+    If the block raises an error before anything was written, what it made is removed too.
+
+    Raises:
+        UserError: If another process holds it, or it cannot be written.
+    """
+    new = not folder.exists()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; give the folder of a classifier's state, or a new name")
+    if folder.is_dir() and not (folder / INDEX).exists():
+        ours = (_LOCK, PENDING, _DATA, _PREVIOUS, CANDIDATE)
+        if any(entry.name not in ours and not entry.name.startswith(".") for entry in folder.iterdir()):
+            raise UserError(f"{folder} is not empty and holds no classifier; give a new folder")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / _LOCK, wait=False))
+        except Held:
+            raise UserError(
+                f"another process is learning in {folder}; wait for it, or stop it before you continue"
+            ) from None
+        except OSError as error:
+            raise UserError(f"{folder} cannot be written ({error.strerror}); choose another place") from None
+        remove_leftovers(folder)
+        remove_leftovers(folder / _DATA)
+        try:
+            yield
+        except Exception:
+            _remove_unused(folder, new=new)
+            raise
+
+
+def _remove_unused(folder: Path, *, new: bool) -> None:
+    """Remove the lock file of a folder that holds nothing else, and the folder itself if it is new."""
+    with suppress(OSError):  # Windows does not delete a file that is held
+        if [entry.name for entry in folder.iterdir()] == [_LOCK]:
+            (folder / _LOCK).unlink()
+            if new:
+                folder.rmdir()
