@@ -182,6 +182,39 @@ def test_features_are_those_of_the_encoder_and_computed_once(file, tmp_path):
     assert torch.equal(again[1].train.x, found[1].train.x)
     with pytest.raises(UserError, match="another encoder or stream"):
         extractor(views=1).stream(stream, tmp_path)
+    for other in (open_stream(STREAM, validation=0.25), open_stream(STREAM, images_per_class=3)):
+        with pytest.raises(UserError, match="other images or splits"):
+            extractor().stream(other, tmp_path)
+
+
+def test_one_folder_never_mixes_features(file, tmp_path):
+    """A run that was killed left features of another encoder and of another split."""
+    stream, held_out = open_stream(STREAM), open_stream(STREAM, validation=0.25)
+    config = RunRequest(STREAM, "ncm", settings={"model.encoder_lr": 0}).resolve().config
+    encoder = as_encoder(f"{file}:backbone")
+    seen = image_format(stream.image_shape, stream.mean, stream.std, encoder)
+
+    class Killed(Exception):
+        """Stands for a kill."""
+
+    def kill(done):
+        if done > 0.5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        FeatureExtractor(encoder, config, seen, views=2).stream(held_out, tmp_path / "mixed", kill)
+    assert len(list((tmp_path / "mixed").glob("*.safetensors"))) >= 3
+    other = as_encoder(f"{file}:backbone")
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.mul_(2)
+    found, clean = (
+        FeatureExtractor(other, config, seen, views=2).stream(stream, tmp_path / name)
+        for name in ("mixed", "clean")
+    )
+    for task, twin in zip(found, clean, strict=True):
+        assert torch.equal(task.train.x, twin.train.x)
+        assert task.validation is None
 
 
 def test_the_command_writes_a_feature_stream(file, tmp_path, capsys):

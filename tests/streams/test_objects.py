@@ -8,8 +8,10 @@ import torch
 from PIL import Image
 
 from gplasc.errors import UserError
-from gplasc.streams import from_dataset
-from gplasc.streams.decode import as_image, decode_image
+from gplasc.streams import decode, from_dataset
+from gplasc.streams.decode import as_image, decode_image, read_image
+
+from .conftest import picture
 
 
 class Pairs:
@@ -68,13 +70,48 @@ def test_mistakes_get_one_sentence(train, more, sentence):
         from_dataset(train, Pairs(2), **more)
 
 
-@pytest.mark.parametrize("kind", ["file", "object"])
-def test_sixteen_bit_gray_keeps_its_brightness(kind):
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("kind", ["file", "opened", "object"])
+def test_sixteen_bit_gray_and_turned_images_are_the_same_from_everywhere(kind, turned):
+    """What is given as a Pillow image is decoded as its file is."""
     image = Image.fromarray(np.array([[0, 0x4000], [0x8000, 0xFF00]], dtype=np.uint16))
+    image.getexif()[0x0112] = 6 if turned else 1  # held by 90 degrees
+    content = io.BytesIO()
+    image.save(content, "PNG", exif=image.getexif())
     if kind == "file":
-        content = io.BytesIO()
-        image.save(content, "PNG")
-        pixels = decode_image(content, None, "image", gray=True)
+        pixels = decode_image(content, None, "image", gray=True, upright=True)
     else:
-        pixels = as_image(image, "image")
-    assert pixels.tolist() == [[[0, 0x40], [0x80, 0xFF]]]
+        pixels = as_image(Image.open(content) if kind == "opened" else image, "image")
+    assert pixels.tolist() == ([[[0x80, 0], [0xFF, 0x40]]] if turned else [[[0, 0x40], [0x80, 0xFF]]])
+    assert image.getexif()[0x0112] == (6 if turned else 1), "the image of the caller stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("width", "progressive", "shape"),
+    [
+        (40, False, (30, 40)),
+        (80, False, (15, 40)),
+        (200, False, (8, 50)),
+        (800, False, None),
+        (80, True, None),
+    ],
+)
+def test_large_jpeg_images_are_shrunk_while_they_are_read(tmp_path, monkeypatch, width, progressive, shape):
+    """The pixels never exist in full; what cannot be shrunk on the way is refused."""
+    monkeypatch.setattr(decode, "_MOST_PIXELS", 1200)
+    picture = np.repeat(np.linspace(0, 255, 30, dtype=np.uint8)[:, None], width, axis=1)
+    Image.fromarray(picture).save(tmp_path / "a.jpg", progressive=progressive, quality=95)
+    if shape is None:
+        with pytest.raises(UserError, match=f"it has {width} x 30 pixels"):
+            read_image(tmp_path / "a.jpg")
+    else:
+        x = read_image(tmp_path / "a.jpg")
+        assert x.shape == (3, *shape)
+        assert (x[0, :, 5].diff() > 0).all(), "dark above, light below"
+
+
+def test_damaged_pillow_images_are_one_sentence(tmp_path):
+    picture(tmp_path / "a.png", 40, 40, seed=0)
+    content = io.BytesIO((tmp_path / "a.png").read_bytes()[:500])
+    with pytest.raises(UserError, match="image 3 cannot be decoded"):
+        as_image(Image.open(content), "image 3")

@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gplasc._io.files import write_atomic
 from gplasc._io.lock import locked
+from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.learning import ImageFormat
 from gplasc.learning.checkpoints import digest
@@ -81,17 +83,29 @@ class FeatureExtractor:
     ) -> Stream:
         """Return the same tasks with features in place of images, written into a folder; default: one in the cache.
 
-        What the folder holds already is not computed again; features of another encoder or stream are refused.
+        What the folder holds already is not computed again; features of other images, of another encoder or stream are
+        refused.
         """
+        data = fingerprint(stream)
         if folder is None:
-            key = hashlib.sha256(f"{fingerprint(stream)}{self.identity}".encode()).hexdigest()
+            key = hashlib.sha256(f"{data}{self.identity}".encode()).hexdigest()
             folder = cache_folder() / "features" / key[:24]
+        index = {
+            "format": _FORMAT,
+            "stream": stream.name,
+            "class_names": list(stream.class_names),
+            "classes_per_task": list(stream.classes_per_task),
+            "identity": self.identity,
+            "data": data,
+        }
         with locked(folder / "lock"):
             if not (folder / INDEX).exists():
-                self._write(stream, folder, on_progress)
-        index = read_index(folder)
-        if (index["identity"], index["stream"]) != (self.identity, stream.name):
-            raise UserError(f"{folder} holds features of another encoder or stream; choose another folder")
+                self._write(stream, folder, index, on_progress)
+        if {**index, **read_index(folder)} != index:  # the index of an older version does not name the data
+            raise UserError(
+                f"{folder} holds features of other images or splits, or of another encoder or stream; "
+                "choose another folder"
+            )
         plans = []
         for number in range(len(stream)):
             first = sum(stream.classes_per_task[:number])
@@ -102,10 +116,21 @@ class FeatureExtractor:
         shape, notes = self.feature_shape, stream.notes
         return Stream(stream.name, plans, image_shape=shape, mean=(), std=(), notes=notes, features=True)
 
-    def _write(self, stream: Stream, folder: Path, on_progress: Callable[[float], None]) -> None:
-        """Write one file for each split of each task that is not there yet, and an index."""
+    def _write(
+        self, stream: Stream, folder: Path, index: dict[str, Any], on_progress: Callable[[float], None]
+    ) -> None:
+        """Write one file for each split of each task that is not there yet, and the index."""
         from safetensors.torch import save
 
+        text, unfinished = json.dumps(index, indent=1) + "\n", folder / "unfinished.json"
+        try:
+            kept = read_text(unfinished)
+        except UserError:  # none, or a damaged one
+            kept = ""
+        if kept != text:  # what a run that was killed left belongs to other features
+            for path in folder.glob("task-*.safetensors"):
+                path.unlink()
+            write_atomic(unfinished, text)
         total = sum(len(task.train) for task in stream)
         done = 0
 
@@ -125,14 +150,7 @@ class FeatureExtractor:
                     pieces = torch.arange(len(samples)).split(_ROWS)  # of an empty split one that is empty
                     x = torch.cat([compute(samples.take(rows).x) for rows in pieces])
                     write_atomic(path, save({"x": x, "y": samples.y.contiguous()}))
-        index = {
-            "format": _FORMAT,
-            "stream": stream.name,
-            "class_names": list(stream.class_names),
-            "classes_per_task": list(stream.classes_per_task),
-            "identity": self.identity,
-        }
-        write_atomic(folder / INDEX, json.dumps(index, indent=1) + "\n")
+        unfinished.replace(folder / INDEX)
 
 
 def _read_samples(path: Path, first: int) -> Samples:

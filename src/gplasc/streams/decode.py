@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ _MOST_BYTES = 256 * 2**20
 # that threads together need less than 1.5 GB.
 _MOST_PIXELS = 64 * 10**6
 _LARGE_PIXELS = 4 * 10**6
+_ORIENTATION = 0x0112  # of EXIF
 _large = threading.Lock()
 
 
@@ -65,29 +66,19 @@ def decode_image(
     It is resized to `size` x `size` pixels if that is given, and turned the way the camera was held if `upright` is
     set. `spend` is told the number of pixels before they are decoded, and may raise UserError.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
+    from PIL.JpegImagePlugin import JpegImageFile
 
-    try:
+    with _named(name):
         if file.seek(0, os.SEEK_END) > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES >> 20} MB")
         file.seek(0)
-        with Image.open(file, formats=_FORMATS) as image:
-            pixels = image.width * image.height
-            if pixels > _MOST_PIXELS:
-                raise ValueError(
-                    f"it has {image.width} x {image.height} pixels, "
-                    f"at most {_MOST_PIXELS // 10**6} million are allowed"
-                )
-            spend(pixels)
-            with _large if pixels > _LARGE_PIXELS else nullcontext():
-                if upright:
-                    ImageOps.exif_transpose(image, in_place=True)
-                return _pixels(image, size, gray)
-    except UserError:
-        raise
-    except Exception as error:  # Pillow's decoders raise almost anything on damaged files
-        reason = re.sub(" <_io.*?>", "", str(error).split("\n")[0])[:120]
-        raise Undecodable(name, reason or type(error).__name__) from error
+        is_jpeg = file.read(2) == b"\xff\xd8"
+        file.seek(0)
+        # Image.open has a bound of its own, which does not know of images that are shrunk while they are read.
+        with JpegImageFile(file) if is_jpeg else Image.open(file, formats=_FORMATS) as image:
+            spend(image.width * image.height)
+            return _decode(image, size, upright, gray)
 
 
 def as_image(image: Any, name: str, size: int | None = None) -> Tensor:
@@ -104,7 +95,39 @@ def as_image(image: Any, name: str, size: int | None = None) -> Tensor:
         image = Image.fromarray(x.permute(1, 2, 0).squeeze(2).contiguous().numpy())
     if 0 in image.size:
         raise UserError(f"{name} has {image.width} x {image.height} pixels; images need at least one pixel")
-    return _pixels(image, size, gray=True)
+    with _named(name):
+        return _decode(image, size, upright=True, gray=True)
+
+
+@contextmanager
+def _named(name: object) -> Iterator[None]:
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # Pillow's decoders raise almost anything on damaged files
+        reason = re.sub(" <_io.*?>", "", str(error).split("\n")[0])[:120]
+        raise Undecodable(name, reason or type(error).__name__) from error
+
+
+def _decode(image: Image.Image, size: int | None, upright: bool, gray: bool) -> Tensor:
+    """Decode an image that may not be in memory yet; a JPEG image with too many pixels is shrunk while it is read."""
+    from PIL import ImageOps
+
+    width, height = image.size
+    shrink = 2 if width * height <= 4 * _MOST_PIXELS else 4
+    if width * height > _MOST_PIXELS and not image.info.get("progressive"):
+        image.draft(None, (width // shrink, height // shrink))
+    pixels = image.width * image.height
+    if pixels > _MOST_PIXELS:
+        raise ValueError(
+            f"it has {width} x {height} pixels, at most {_MOST_PIXELS // 10**6} million are allowed, "
+            f"in JPEG files that are not progressive {16 * _MOST_PIXELS // 10**6:,} million"
+        )
+    with _large if pixels > _LARGE_PIXELS else nullcontext():
+        if upright and image.getexif().get(_ORIENTATION, 1) != 1:
+            image = ImageOps.exif_transpose(image)
+        return _pixels(image, size, gray)
 
 
 def _pixels(image: Image.Image, size: int | None, gray: bool) -> Tensor:
