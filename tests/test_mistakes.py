@@ -159,6 +159,8 @@ SAID = {
     "run --config nested.toml": "train.lr",
     "run --config table.toml": "method",
     "run --config deep.toml": "cannot be read as TOML",
+    "RUN --set data.jitter=6": "data.jitter was given as 6",
+    "RUN-stream --stream folder:~nobody-here/img": "no home folder in the place of ~",
     f"RUN --set train.lr={DEEP}": "train.lr",
     "run --config loop.toml": "cannot be read",
     "run --config .": "cannot be read",

@@ -8,6 +8,8 @@ import io
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import tarfile
 import time
 import zipfile
@@ -410,6 +412,34 @@ def test_class_folders_that_are_not_utf8(imitate, capsys):
     assert len(open_stream(f"folder:{outer}", image_size=8, skip_corrupt=True)) == 1
     _data("path", f"folder:{outer}")
     assert "\\xff" in capsys.readouterr().out
+
+
+NAMES = ["\x1b[31mred", "\u202eback", "two\nlines", "K\u00e4se", "\U0001f41f"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_neither_change_the_terminal_nor_fail_on_it(imitate, name):
+    """A class has this name; the output is ASCII, once with all images and once with a damaged one."""
+    root = imitate.folder(classes=2)
+    (root / "class1").rename(root / name)
+    command = [sys.executable, "-c", "from gplasc.cli import main; main()", "data"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for content in (None, b"no image"):
+        if content:
+            (root / name / "0.png").write_bytes(content)
+        words = [*command, "check" if content else "path", f"folder:{root}/{'' if content else name}"]
+        done = subprocess.run(words, capture_output=True, check=False, env=environment)
+        text = (done.stdout + done.stderr).decode("ascii")
+        assert done.returncode == (2 if content else 0), text
+        assert text.isprintable() or text.count("\n") == 1
+        assert "unexpected" not in text
+
+
+def test_a_home_folder_that_does_not_exist_is_one_sentence(monkeypatch):
+    for stream, more in (("folder:~nobody-here/img", {}), ("seq-cifar10", {"data_dir": "~nobody-here"})):
+        assert "no home folder in the place of ~" in refusal(stream, **more)
+    monkeypatch.setenv("GPLASC_CACHE", "~nobody-here")
+    assert "no home folder" in refusal("seq-cifar10")
 
 
 def test_a_folder_with_train_alone_is_split(imitate):

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from gplasc.errors import UserError
-from gplasc.streams import decode, from_dataset
+from gplasc.streams import arrays, decode, from_dataset
 from gplasc.streams.decode import as_image, decode_image, read_image
 
 from .conftest import picture
@@ -60,12 +60,26 @@ def test_images_are_resized_where_asked():
         (Pairs(2, size=9), {}, "set image_size"),
         ([(np.zeros((4, 4)), 0)], {}, "give images as uint8"),
         ([1, 2], {}, "an image and an integer label"),
+        ([(np.zeros((4, 4), np.uint8), 10**400)], {}, "an integer label of 64 bits"),
+        ([(np.zeros((4, 4), np.uint8), float("inf"))], {}, "an integer label"),
+        ([(torch.zeros(4, 4, dtype=torch.uint8, device="meta"), 0)], {}, "a dense tensor with content"),
+        ([(torch.zeros(4, 4, dtype=torch.uint8).to_sparse(), 0)], {}, "a dense tensor with content"),
+        (None, {}, "without len"),
+        (iter([]), {}, "without len"),
+        (Pairs(2), {"image_size": "8"}, "image_size is '8'"),
+        (Pairs(2), {"image_size": 10**6}, "image_size is 1000000"),
+        (
+            [(np.zeros((8000, 8000), np.uint8), 0)] * 2,
+            {},
+            "more than 0 GB; make them smaller with image_size",
+        ),
         ([], {}, "no images"),
         (Pairs(2), {"class_names": ["a"]}, "1 class names were given for 4"),
         ([Pairs(2)[0], Pairs(2)[4]], {}, "at least two classes"),
     ],
 )
-def test_mistakes_get_one_sentence(train, more, sentence):
+def test_mistakes_get_one_sentence(train, more, sentence, monkeypatch):
+    monkeypatch.setattr(arrays, "MOST_BYTES", 10**8)
     with pytest.raises(UserError, match=sentence):
         from_dataset(train, Pairs(2), **more)
 

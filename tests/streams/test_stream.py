@@ -178,6 +178,14 @@ def test_take_copies():
         ({"validation": 1.0}, "below 1"),
         ({"validation": -0.1}, "at least 0"),
         ({"image_size": 32}, "fixed"),
+        ({"images_per_class": "5"}, "whole number"),
+        ({"test_images_per_class": 1.5}, "whole number"),
+        ({"fraction": "0.1"}, "a number above 0"),
+        ({"validation": "0.1"}, "a number, at least 0"),
+        ({"class_order": 5}, "class_order is 5"),
+        ({"class_order": ["a", 1.5]}, "class_order"),
+        ({"classes_per_task": "2"}, "classes_per_task is '2'"),
+        ({"image_size": "16"}, "image_size is 16"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_sentence(settings, words):

@@ -58,6 +58,16 @@ def read_text(path: Path | str) -> str:
         raise UserError(f"{path} cannot be read as text in UTF-8: {error}") from error
 
 
+def user_path(path: Path | str) -> Path:
+    """Return a path with the home folder in the place of ``~``."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise UserError(
+            f"{path} has no home folder in the place of ~ ({error}); write the whole path"
+        ) from None
+
+
 @contextmanager
 def readable(name: object) -> Iterator[None]:
     """Turn errors of the operating system (permissions, a disk that fails) into one sentence."""

@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 import gplasc
 from gplasc._io.output import tolerant
+from gplasc._io.text import printable
 from gplasc.cli._errors import explain
 from gplasc.cli._help import FORMATTER
 from gplasc.cli._options import Launch
@@ -107,7 +108,7 @@ def _run(words: list[str]) -> int:
     except CycloptsError as error:
         return _say(f"gplasc: {explain(error)}", 2)
     except UserError as error:
-        return _say(f"gplasc: {error}", 2)
+        return _say(f"gplasc: {printable(str(error), lines=False)}", 2)
     except Interrupted:
         return _say("interrupted and saved; run the same command again to continue", 130)
     except KeyboardInterrupt:

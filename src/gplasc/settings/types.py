@@ -83,7 +83,7 @@ class _Data(Settings):
     evaluate_on: Literal["test", "validation"] = "test"
     crop_scale: float = Field(0.2, gt=0, le=1)
     flip: float = Field(0.5, ge=0, le=1)
-    jitter: float = Field(1.0, ge=0)
+    jitter: float = Field(1.0, ge=0, le=5)
     padding: int = Field(4, ge=0)
 
 

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gplasc.errors import UserError
-from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+from gplasc.streams.dataset import Budget, Dataset, Split, build_stream, check_image_size
 from gplasc.streams.stream import Stream
+
+MOST_BYTES = 4 * 2**30  # of images that are kept in memory at their own size
 
 
 def as_images(data: Any, name: str) -> Tensor:
@@ -30,6 +32,10 @@ def as_images(data: Any, name: str) -> Tensor:
             data = torch.from_numpy(np.require(data, requirements=["C", "W"]))
     if data.dtype != torch.uint8:
         raise UserError(f"{name} has the type {data.dtype}; give images as uint8, with values from 0 to 255")
+    if data.is_meta or data.layout is not torch.strided:
+        raise UserError(
+            f"{name} is a {data.layout} tensor on {data.device}; give a dense tensor with content"
+        )
     x: Tensor = data.cpu()
     if x.ndim == 3:
         x = x.unsqueeze(1)
@@ -164,6 +170,7 @@ def from_dataset(
     Raises:
         UserError: If an image or a label is not of an allowed kind.
     """
+    check_image_size(image_size)
     splits = [
         _items(part, f"{name}, {split} split", image_size)
         for part, split in ((train, "training"), (test, "test"))
@@ -189,18 +196,26 @@ def _class_label_names(train: _LabeledImages, labels: NDArray[Any]) -> list[str]
 def _items(part: _LabeledImages, name: str, size: int | None) -> tuple[list[Tensor], NDArray[np.int64]]:
     from gplasc.streams.decode import as_image
 
-    images, labels = [], []
+    if not (hasattr(part, "__len__") and hasattr(part, "__getitem__")):
+        raise UserError(f"{name} is a {type(part).__name__} without len() or []; give a data set with both")
+    images, labels, total = [], [], 0
     for index in range(len(part)):
         item = part[index]
         if isinstance(item, Mapping):
             item = (item.get("image", item.get("img")), item.get("label"))
         try:
             image, label = item
-            labels.append(int(label))
-        except (TypeError, ValueError):
+            labels.append(np.int64(int(label)))
+        except (TypeError, ValueError, OverflowError):
             raise UserError(
-                f"{name}: item {index} is a {type(item).__name__}; an image and an integer label are needed, as a pair "
-                'or under the keys "image" and "label"'
+                f"{name}: item {index} is a {type(item).__name__}; an image and an integer label of 64 bits are needed, "
+                'as a pair or under the keys "image" and "label"'
             ) from None
         images.append(as_image(image, f"{name}: image {index}", size))
+        total += images[-1].nbytes
+        if size is None and total > MOST_BYTES:
+            raise UserError(
+                f"{name}: the first {index + 1} images take more than {MOST_BYTES >> 30} GB; make them smaller with "
+                "image_size, or give image files as folder:PATH, which are kept on disk"
+            )
     return images, np.array(labels, np.int64)

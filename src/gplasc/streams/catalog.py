@@ -7,6 +7,7 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
+from gplasc._io.reading import user_path
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.streams import sources
@@ -67,7 +68,7 @@ def new_request(
     info, argument = find_stream(name)
     if not isinstance(data_dir, str | Path | None):
         raise UserError(f"data_dir is a {type(data_dir).__name__}; give text or a pathlib.Path")
-    folder = None if data_dir is None else Path(data_dir).expanduser()
+    folder = None if data_dir is None else user_path(data_dir)
     return Request(info, argument, folder, image_size or info.image_size, seed, skip_corrupt)
 
 

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,6 +48,15 @@ class Dataset:
     features: bool = False
 
 
+_COUNT = (Integral, lambda number: number >= 1, "a whole number, at least 1")
+_ALLOWED: tuple[tuple[str, type, Callable[[Any], bool], str], ...] = (
+    ("images_per_class", *_COUNT),
+    ("test_images_per_class", *_COUNT),
+    ("fraction", Real, lambda share: 0 < share <= 1, "a number above 0 and at most 1"),
+    ("validation", Real, lambda share: 0 <= share < 1, "a number, at least 0 and below 1"),
+)
+
+
 @dataclass(frozen=True)
 class Budget:
     """How much of each class is used: everything, unless a number or a share says less.
@@ -68,14 +79,10 @@ class Budget:
     def __post_init__(self) -> None:
         if self.images_per_class is not None and self.fraction is not None:
             raise UserError("images_per_class and fraction were both given; give one of them")
-        for name in ("images_per_class", "test_images_per_class"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise UserError(f"{name} is {number}; it must be at least 1")
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise UserError(f"fraction is {self.fraction}; it must be above 0 and at most 1")
-        if not 0 <= self.validation < 1:
-            raise UserError(f"validation is {self.validation}; it must be at least 0 and below 1")
+        for name, kind, allowed, words in _ALLOWED:
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, kind) and allowed(value)):
+                raise UserError(f"{name} is {value!r}; it must be {words}")
 
     def train(self, count: int) -> int:
         """Return how many of `count` training images of a class are used."""
@@ -148,6 +155,12 @@ def build_stream(
     )
 
 
+def check_image_size(size: Any) -> None:
+    """Check the width and height to which images are resized."""
+    if size is not None and not (isinstance(size, Integral) and 4 <= int(size) <= 1024):
+        raise UserError(f"image_size is {size!r}; it must be a whole number from 4 to 1024")
+
+
 def sample_rows(labels: Tensor, count: Callable[[int], int], seed: int, name: str) -> Tensor:
     """Draw rows of each class of labels (N,) at random, and return which were drawn: (N,) bool.
 
@@ -169,10 +182,13 @@ def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> l
         return torch.randperm(count, generator=Generators(seed)["class order"]).tolist()
     if order is None:
         return list(range(count))
-    chosen = [int(number) for number in order]
+    try:
+        chosen = [operator.index(number) for number in order]
+    except TypeError:
+        chosen = []
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(count)):
         raise UserError(
-            f"class_order is {chosen}; it must list numbers from 0 to {count - 1}, each at most once"
+            f"class_order is {order!r:.99}; it must list numbers from 0 to {count - 1}, each at most once"
         )
     return chosen
 

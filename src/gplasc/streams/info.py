@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gplasc._io.reading import user_path
+
 if TYPE_CHECKING:
     from gplasc.streams.files import ArrayFiles, ImageFiles
 
@@ -116,4 +118,4 @@ class Request:
     @property
     def path(self) -> Path:
         """The argument as a path."""
-        return Path(self.argument).expanduser()
+        return user_path(self.argument)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-from gplasc._io.reading import readable
+from gplasc._io.reading import readable, user_path
 from gplasc.errors import UserError
 from gplasc.streams._archive import extract
 from gplasc.streams.info import Layout, Request
@@ -16,18 +16,18 @@ from gplasc.streams.info import Layout, Request
 def cache_folder() -> Path:
     """Return the user's cache folder for this library: GPLASC_CACHE, or the system's place for caches."""
     named = os.environ.get("GPLASC_CACHE")
-    return Path(named).expanduser() if named else platformdirs.user_cache_path("gplasc", appauthor=False)
+    return user_path(named) if named else platformdirs.user_cache_path("gplasc", appauthor=False)
 
 
 def search_places(data_dir: Path | None = None) -> list[Path]:
     """Return the places that are searched, in this order; a download goes to the first of them."""
     named = (data_dir, os.environ.get("GPLASC_DATA"))
-    return [*(Path(place).expanduser() for place in named if place), cache_folder() / "data"]
+    return [*(user_path(place) for place in named if place), cache_folder() / "data"]
 
 
 def find(layout: Layout, data_dir: Path | None = None) -> Path | None:
     """Return the first folder or archive of a data set, or None. Nothing is unpacked."""
-    if data_dir is not None and not data_dir.expanduser().exists():
+    if data_dir is not None and not user_path(data_dir).exists():
         raise UserError(f"the data folder {data_dir} does not exist; name a folder or an archive that does")
     for place in search_places(data_dir):
         with readable(place):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import length_hint
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams._cache import decode
 from gplasc.streams.catalog import new_request, stream_name
-from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+from gplasc.streams.dataset import Budget, Dataset, Split, build_stream, check_image_size
 from gplasc.streams.files import ArrayFiles, ImageFiles
 from gplasc.streams.info import Request
 from gplasc.streams.stream import Stream
@@ -62,17 +63,13 @@ def open_stream(
     info = request.info
     # Settings are checked before files are read, which may take minutes.
     budget = Budget(images_per_class, fraction, test_images_per_class, validation)
-    if image_size is not None:
-        if not info.size_is_setting and image_size != info.image_size:
-            raise UserError(
-                f"image_size is {image_size}, but the size of {name} is fixed; leave image_size out"
-            )
-        if not 4 <= image_size <= 1024:
-            raise UserError(f"image_size is {image_size}; it must be from 4 to 1024")
+    if image_size not in (None, info.image_size) and not info.size_is_setting:
+        raise UserError(f"image_size is {image_size}, but the size of {name} is fixed; leave image_size out")
+    check_image_size(image_size)
     dataset = _read(request)
     if classes_per_task is None:
         # A data set of one's own may have fewer classes than the default task.
-        count = len(dataset.class_names if class_order is None else class_order)
+        count = length_hint(dataset.class_names if class_order is None else class_order, 1)
         classes_per_task = max(1, min(dataset.classes_per_task or info.classes_per_task, count))
     return build_stream(
         stream_name(name),
