@@ -59,9 +59,9 @@ def test_images_are_resized_where_asked():
     [
         (Pairs(2, size=9), {}, "set image_size"),
         ([(np.zeros((4, 4)), 0)], {}, "give images as uint8"),
-        ([1, 2], {}, "an image and an integer label"),
-        ([(np.zeros((4, 4), np.uint8), 10**400)], {}, "an integer label of 64 bits"),
-        ([(np.zeros((4, 4), np.uint8), float("inf"))], {}, "an integer label"),
+        ([1, 2], {}, "an image and a label"),
+        ([(np.zeros((4, 4), np.uint8), 10**400)], {}, "a label of 64 bits"),
+        ([(np.zeros((4, 4), np.uint8), float("inf"))], {}, "a label of 64 bits"),
         ([(torch.zeros(4, 4, dtype=torch.uint8, device="meta"), 0)], {}, "a dense tensor with content"),
         ([(torch.zeros(4, 4, dtype=torch.uint8).to_sparse(), 0)], {}, "a dense tensor with content"),
         (None, {}, "without len"),

@@ -208,7 +208,7 @@ def _items(part: _LabeledImages, name: str, size: int | None) -> tuple[list[Tens
             labels.append(np.int64(int(label)))
         except (TypeError, ValueError, OverflowError):
             raise UserError(
-                f"{name}: item {index} is a {type(item).__name__}; an image and an integer label of 64 bits are needed, "
+                f"{name}: item {index} is a {type(item).__name__}; an image and a label of 64 bits are needed, "
                 'as a pair or under the keys "image" and "label"'
             ) from None
         images.append(as_image(image, f"{name}: image {index}", size))
