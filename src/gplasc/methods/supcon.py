@@ -10,6 +10,8 @@ from gplasc.methods.base import CONTRASTIVE_DEVIATIONS, ContrastiveMethod, Contr
 class SupCon(ContrastiveMethod[ContrastiveSettings]):
     """Symmetric SupCon: current and remembered samples are anchors alike."""
 
+    LIKE = "supcon"
+
     Settings = ContrastiveSettings
     DEVIATIONS = CONTRASTIVE_DEVIATIONS
 
