@@ -142,8 +142,7 @@ def test_a_copy_of_a_method_has_its_settings(name, tmp_path):
     assert ours.config.train == theirs.config.train
     assert ours.config.model == theirs.config.model
     assert list(ours.config.options.values()) == list(theirs.config.options.values())
-    owner = {"supcon": "co2l"}.get(name, name)
-    assert f"takes the presets of {owner} " in ours.notes[0]
+    assert f"takes the presets of {name} " in ours.notes[0]
     assert not theirs.notes
 
 

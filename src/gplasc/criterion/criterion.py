@@ -285,15 +285,13 @@ class GPLASC(Regions):
             )
 
     def _check_past(self, now: Tensor | None, before: Tensor | None, labels: Tensor | None) -> None:
+        if (now is None) != (before is None and labels is None):
+            raise ValueError(
+                "past_features and previous_features (or past_labels) belong together: pass both."
+            )
         if now is None:
-            if before is not None or labels is not None:
-                raise ValueError(
-                    "previous_features and past_labels belong together with past_features: pass that too."
-                )
             return
         check_tensor("past_features", now, ("M", self.feature_dim))
-        if before is None and labels is None:
-            raise ValueError("past_features and previous_features belong together: pass both or neither.")
         if before is not None:
             check_tensor("previous_features", before, (len(now), self.feature_dim))
         if labels is not None:

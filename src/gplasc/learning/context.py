@@ -105,8 +105,6 @@ class Context:
         ends = torch.tensor(self.classes_per_task).cumsum(0)
         return torch.bucketize(y.cpu(), ends, right=True)
 
-    # ---- parts -------------------------------------------------------------------------------------------------
-
     def part(
         self,
         batch: Batch,
@@ -163,8 +161,6 @@ class Context:
         """Move a tensor to the device without synchronizing it."""
         return transfer(x, self.device)
 
-    # ---- gradients ---------------------------------------------------------------------------------------------
-
     def gradient(self, loss: Tensor) -> Tensor:
         """Return the gradient of a loss by the parameters that have one in this step, (P,) in a fixed order.
 
@@ -189,8 +185,6 @@ class Context:
         ):
             assert parameter.grad is not None
             parameter.grad.copy_(values.view_as(parameter))
-
-    # ---- outside training --------------------------------------------------------------------------------------
 
     def remember(self, old: Tensor, new: Tensor, **columns: Tensor) -> None:
         """Keep the memory's rows ``old`` and add the task's samples ``new``; ``columns`` are (old + new) rows each."""
@@ -234,8 +228,6 @@ class Context:
             total.index_add_(0, labels, nn.functional.normalize(features, dim=1))
         return nn.functional.normalize(total, dim=1)
 
-    # ---- state -------------------------------------------------------------------------------------------------
-
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is kept here and decides how the run goes on: tensors and plain containers."""
         return {
@@ -271,8 +263,6 @@ class Context:
             self.predictor.load_state_dict(state["predictor"])
         # Last: what was built above has drawn from the generators.
         self.random.load_state_dict(state["random"])
-
-    # ---- called by the learner ---------------------------------------------------------------------------------
 
     def _enter(self, task: Task, past: Sequence[Task]) -> None:
         """Set what follows from the task and the memory alone."""

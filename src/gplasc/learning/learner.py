@@ -100,8 +100,6 @@ class Learner:
         """The same for task-IL."""
         return self.evaluator.task_il
 
-    # ---- the loop ----------------------------------------------------------------------------------------------
-
     def learn(self, stream: Sequence[Task]) -> None:
         """Learn every task of the stream that is not yet learned, from wherever the position is."""
         while self.position.task < len(stream):
@@ -254,8 +252,6 @@ class Learner:
             processes.check_equal("memory", digest(ctx.memory.rows()))
             processes.check_equal("model", digest(ctx.modules.state_dict()))
 
-    # ---- heads and optimizer -----------------------------------------------------------------------------------
-
     def _grow(self, num_classes: int) -> None:
         """Give the heads outputs for classes that were not announced; the optimizer keeps its momentum."""
         ctx = self.ctx
@@ -280,8 +276,6 @@ class Learner:
         spent = self.evaluator.timings[-1]
         spent[phase] = spent.get(phase, 0.0) + time.perf_counter() - start
 
-    # ---- callbacks ---------------------------------------------------------------------------------------------
-
     def _on_progress(self, phase: str, done: float) -> None:
         for callback in self.callbacks:
             callback.on_progress(self, phase, done)
@@ -304,8 +298,6 @@ class Learner:
         self._unlogged.clear()
         for callback in self.callbacks:
             callback.on_log(self, rows)
-
-    # ---- state -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that decides how the run goes on: tensors and plain containers."""
@@ -357,18 +349,17 @@ def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]
         owner = type(component).__name__
         if not isinstance(own, Mapping):
             raise _unnamed(component, "loss", own, '{"ce": term}')
-        for name, term in own.items():
-            if name in terms:
-                raise UserError(
-                    f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
-                )
-            terms[name], owners[name] = term, owner
+        for name in own.keys() & terms.keys():
+            raise UserError(
+                f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
+            )
+        terms |= own
+        owners |= dict.fromkeys(own, owner)
     return terms
 
 
 def _unnamed(component: Component[Any], hook: str, returned: object, example: str) -> UserError:
-    what = "terms" if hook == "loss" else hook
     return UserError(
-        f"{type(component).__name__}.{hook} returned a {type(returned).__name__}; it must return its {what} by name, "
-        f"for example {example}"
+        f"{type(component).__name__}.{hook} returned a {type(returned).__name__}; it must return its "
+        f"{'terms' if hook == 'loss' else hook} by name, for example {example}"
     )

@@ -38,10 +38,6 @@ def offer(memory: Buffer, rows: Mapping[str, Tensor], generator: torch.Generator
     Only the rows that enter are copied.
     """
     count = len(rows["y"])
-    if memory.seen + count <= memory.capacity:
-        memory.write(torch.arange(memory.seen, memory.seen + count), rows)
-        memory.seen += count
-        return
     position, slots = _reservoir_slots(memory.seen, count, memory.capacity, generator)
     memory.seen += count
     if len(slots):

@@ -32,9 +32,6 @@ class Outputs:
         self._grad = torch.is_grad_enabled()
         self._autocast = (device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
 
-    def __len__(self) -> int:
-        return len(self.features)
-
     @cached_property
     def projection(self) -> Tensor:
         """Projections with rows of unit length (N, P)."""
