@@ -187,6 +187,7 @@ def measured(criterion: GPLASC) -> dict[str, float]:
 
 def test_the_report_says_which_terms_act():
     """Of the real gradients of a training step: a term that is not added to the loss does not act."""
+    torch.manual_seed(0)
     criterion, encoder = GPLASC(3, 8, num_classes=2, lambda_distill=0.0), nn.Linear(6, 8)
     terms = criterion(encoder(signed(10, 6)), LABELS % 2, 0)
     assert criterion.report()["acting"].count("is it added to the loss?") == 2
