@@ -148,6 +148,23 @@ def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path, w
     assert all("continuing co2l" in text for text in logs)
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for the process in /proc")
+def test_ctrl_c_while_workers_start_reaches_the_command_alone(tmp_path):
+    words = [sys.executable, "-m", "gplasc", *command(tmp_path, epochs=1, plugins="none")]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    while True:  # the process that imports what all workers need
+        threads = Path(f"/proc/{process.pid}/task").glob("*/children")
+        children = {child for path in threads for child in path.read_text().split()}
+        servers = [c for c in children if b"forkserver import" in Path(f"/proc/{c}/cmdline").read_bytes()]
+        if servers:
+            os.kill(int(servers[0]), signal.SIGINT)
+            break
+        assert process.poll() is None
+    error = process.communicate(timeout=300)[1]
+    assert process.returncode == 0, error
+    assert "Traceback" not in error
+
+
 def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
     words = [sys.executable, "-m", "gplasc", *command(tmp_path, epochs=2000)]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)

@@ -185,3 +185,32 @@ def test_a_killed_study_is_continued_to_its_number_of_trials(tmp_path):
     )
     with pytest.raises(UserError, match=r"begun with another .*space"):
         _open_study(Search(RunRequest("x", "er"), {"train.lr": [1.0]}, 5, tmp_path))
+
+
+def test_an_edited_method_is_another_study(tmp_path):
+    """Trials of two versions of a file are not compared in one table."""
+    path = tmp_path / "mine.py"
+    path.write_text("from gplasc.methods.er import ER\n\n\nclass Mine(ER):\n    pass\n")
+    search = Search(RunRequest("seq-digits", str(path)), {"train.lr": [1.0]}, 5, tmp_path)
+    assert _open_study(search).user_attrs == _open_study(search).user_attrs
+    path.write_text(path.read_text() + "# edited\n")
+    with pytest.raises(UserError, match=r"begun with another version of .*mine.py; choose another --out"):
+        _open_study(search)
+
+
+@pytest.mark.parametrize("damage", ["text", "cut", "zeros", "attribute"])
+def test_a_damaged_study_is_one_sentence(damage, tmp_path):
+    search = Search(RunRequest("seq-digits", "er"), {"train.lr": [1.0]}, 5, tmp_path)
+    _open_study(search)
+    path = tmp_path / "study.db"
+    content = path.read_bytes()
+    damaged = {
+        "text": b"hello",
+        "cut": content[: len(content) // 3],
+        "zeros": content[:8192] + bytes(8192) + content[16384:],
+        "attribute": content.replace(b'"train.lr": [1.0]', b'"train.lr": [1.0}'),
+    }
+    path.write_bytes(damaged[damage])
+    assert path.read_bytes() != content
+    with pytest.raises(UserError, match=r"study.db cannot be used \(.*\); give an address"):
+        _open_study(search)

@@ -6,7 +6,9 @@ A trial that was cut off is begun again with the same settings. Its run then con
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +21,7 @@ from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.devices import check_device, computes_bfloat16
-from gplasc.runs.spec import RunRequest, RunSpec
+from gplasc.runs.spec import RunRequest, RunSpec, identify_all
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Config
 from gplasc.study.cell import Cell, Executor, Outcome, named_values
@@ -57,6 +59,17 @@ class Search:
     def workspace(self) -> Workspace:
         """Where the runs of the trials are stored."""
         return Workspace(self.out / "runs", self.data_dir, self.device, keep_memory=False)
+
+    @property
+    def address(self) -> str:
+        """Where Optuna keeps the study."""
+        return self.storage or f"sqlite:///{(self.out / 'study.db').absolute()}"
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Digests of the user's own files and of the data."""
+        (spec,) = identify_all([self.request.resolve()], data_dir=self.data_dir)
+        return spec.config.identity
 
     def resolve(self, params: Mapping[str, Any]) -> RunSpec:
         """Return the run of a trial, which is evaluated on a validation split."""
@@ -128,7 +141,20 @@ def _run_search(search: Search, engine: Engine, display: Display) -> Study:
         raise UserError(
             f"another command is tuning in {search.out}; wait for it, or choose another --out"
         ) from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("optuna", "sqlalchemy"):
+            raise
+        raise _unusable(search, error) from None
     return study
+
+
+def _unusable(search: Search, error: Exception) -> UserError:
+    """Return the error for a storage that is damaged, or that Optuna cannot read."""
+    reason = str(error).partition("\n")[0]
+    return UserError(
+        f"the storage {search.address} cannot be used ({reason}); give an address that Optuna reads, such as "
+        "sqlite:///study.db, or delete a damaged file: complete runs are not computed again"
+    )
 
 
 def _is_native(study: Study, search: Search) -> bool:
@@ -147,24 +173,24 @@ def _open_study(search: Search) -> Study:
         raise UserError(
             "gplasc tune needs Optuna, which is not installed; run: pip install 'gplasc[tune]'"
         ) from None
-    from sqlalchemy.exc import SQLAlchemyError
-
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    address = search.storage or f"sqlite:///{(search.out / 'study.db').absolute()}"
     try:
+        if search.storage is None:
+            with closing(sqlite3.connect(search.out / "study.db")) as database:
+                ((state,), *_) = database.execute("PRAGMA integrity_check").fetchall()
+            if state != "ok":
+                raise ValueError(state)
         study = optuna.create_study(
             study_name="gplasc",
-            storage=address,
+            storage=search.address,
             direction="maximize",
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1),
         )
-    except (SQLAlchemyError, ValueError, ImportError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(
-            f"the storage {address} cannot be used ({reason}); give an address that Optuna reads, such as "
-            "sqlite:///study.db"
-        ) from None
+        begun_with = study.user_attrs.get(_SETTINGS, {})
+        _trials(study)
+    except Exception as error:  # those of Optuna, SQLAlchemy, SQLite, and what damaged values cause
+        raise _unusable(search, error) from None
     request = search.request
     settings = {
         **{name: getattr(request, name) for name in ("stream", "method", "buffer", "seed", "scale")},
@@ -172,13 +198,14 @@ def _open_study(search: Search) -> Study:
         "settings": {name: str(value) for name, value in request.settings.items()},
         "space": {name: list(values) for name, values in search.space.items()},
         "search_seed": search.seed,
+        **{f"version of {name}": digest for name, digest in search.identity.items()},
     }
-    before = study.user_attrs.get(_SETTINGS, settings)
+    before = settings | begun_with
     if before != settings:
-        changed = sorted(name for name in settings if before.get(name) != settings[name])
+        changed = sorted(name for name in settings if before[name] != settings[name])
         raise UserError(
-            f"the study in {address} was begun with another {', '.join(changed)}; choose another --out, or repeat "
-            "the command that it was begun with"
+            f"the study in {search.address} was begun with another {', '.join(changed)}; choose another --out, or "
+            "repeat the command that it was begun with"
         )
     study.set_user_attr(_SETTINGS, settings)
     return study
