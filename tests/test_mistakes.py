@@ -71,6 +71,8 @@ FILES = {
     "binary.py": b"\xff\xfe\x00",
     "ends.py": "raise SystemExit(0)",
     "imports.py": "import nothing_at_all",
+    "number.py": own(result="{'ce': 3}"),
+    "raises.py": own(result="{'ce': [][1]}"),
     "lossless.py": mine("Method"),
     "old_method.py": mine("Method", "def loss(self, parts, outs, ctx): pass"),
     "old_parts.py": mine("Plugin", "def parts(self, batch, own, ctx): return []"),
@@ -174,6 +176,11 @@ SAID = {
     "check old_method.py": "write `def loss(self, parts, ctx)`",
     "check old_plugin.py": "write `def loss(self, method_parts, parts, ctx)`",
     "RUN --plugin old_parts.py": "Mine.parts returned a list; it must return its parts by name",
+    "RUN --method raises.py": "raises.py, line 8, raised IndexError: list index out of range; correct the file",
+    "RUN --method number.py": "number.py returned; `gplasc check",
+    "RUN-buffer --buffer 1000000000000": "no room for a buffer of 1,000,000,000,000 samples",
+    "RUN-buffer --buffer 10000000000000000000": "no room for a buffer",
+    "RUN --method \x1b[31mred\u202e.py": "the method file \\x1b[31mred\\u202e.py does not exist",
     "RUN --method unset.py": "the setting unset.strength has no default",
     "check unset.py": "the setting unset.strength has no default",
     "RUN --method imports.py": "imports.py",
@@ -210,7 +217,7 @@ def _without(words: list[str], option: str) -> list[str]:
 
 
 def expanded(words: str) -> list[str]:
-    short = {f"RUN-{name}": _without(RUN, f"--{name}") for name in ("device", "stream", "out")}
+    short = {f"RUN-{name}": _without(RUN, f"--{name}") for name in ("buffer", "device", "stream", "out")}
     short |= {"RUN": RUN, "TINY": _without(TINY, "--json")}
     return [part for word in words.split() for part in short.get(word, [word])]
 

@@ -24,7 +24,7 @@ from gplasc.memory import Buffer
 from gplasc.runs.build import build_learner
 from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
-from gplasc.settings.components import find_component, section_names
+from gplasc.settings.components import error_in_user_file, find_component, section_names
 from gplasc.streams import Samples
 
 _STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=8,test=6"
@@ -61,7 +61,8 @@ def _check_method(method: str, plugins: Sequence[str] = ()) -> list[_Outcome]:
         except (KeyboardInterrupt, UserError):
             raise
         except Exception as error:  # a user's method may raise anything
-            outcomes.append(_Outcome(name, False, f"{type(error).__name__}: {error}"))
+            reason = error_in_user_file(error) or f"{type(error).__name__}: {error}"
+            outcomes.append(_Outcome(name, False, reason))
     return outcomes
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
 from gplasc._io.output import tolerant
-from gplasc._io.text import duration
+from gplasc._io.text import duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,7 +134,7 @@ class Lines(Display):
 
     def say(self, text: str) -> None:
         """Write a line."""
-        print(text, file=self._stream, flush=True)
+        print(printable(text), file=self._stream, flush=True)
 
 
 class Live(Lines):
@@ -185,7 +185,7 @@ class Live(Lines):
 
     def say(self, text: str) -> None:
         """Print a line above what is drawn."""
-        self._progress.console.print(text, highlight=False, markup=False)
+        self._progress.console.print(printable(text), highlight=False, markup=False)
 
     def phase(self, name: str) -> None:
         """Name the phase next to the bar."""

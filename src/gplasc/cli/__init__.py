@@ -114,12 +114,16 @@ def _run(words: list[str]) -> int:
     except KeyboardInterrupt:
         return _say("gplasc: interrupted", 130)
     except Exception as error:
+        from gplasc.settings.components import error_in_user_file
+
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        if text := error_in_user_file(error):
+            return _say(f"gplasc: {text} (the trace is in {_save_trace()})", 2)
         return _say(f"gplasc: unexpected {reason} (the trace is in {_save_trace()}; please report it)", 1)
 
 
 def _say(text: str, code: int) -> int:
-    print(text, file=sys.stderr)
+    print(printable(text, lines=False), file=sys.stderr)
     return code
 
 

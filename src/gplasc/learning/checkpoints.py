@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,7 @@ CHECKPOINTS = "checkpoint-*.pt"
 def save(folder: Path, number: int, state: dict[str, Any]) -> Path:
     """Write checkpoint ``number`` and delete all but the last two."""
     path = write_state(folder / f"checkpoint-{number:09d}.pt", state)
-    for old in _all(folder)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+    _delete(_all(folder)[:-_KEPT])
     return path
 
 
@@ -52,9 +51,7 @@ def load_newest(folder: Path) -> tuple[dict[str, Any] | None, list[Path]]:
 
 def delete_all(folder: Path) -> None:
     """Delete every checkpoint; a finished run does not need them."""
-    for path in _all(folder):
-        with suppress(OSError):  # they do no harm
-            path.unlink()
+    _delete(_all(folder))
 
 
 def write_state(path: Path, state: dict[str, Any]) -> Path:
@@ -95,6 +92,12 @@ def digest(tensors: Mapping[str, Any], *, extra_state: bool = False) -> str:
         total.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
         total.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
     return total.hexdigest()
+
+
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):  # they do no harm
+            path.unlink()
 
 
 def _all(folder: Path) -> list[Path]:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gplasc.errors import UserError
+
 _LARGE = 2**15  # rows
 
 
@@ -48,8 +50,13 @@ class Buffer:
         if not len(slots):
             return
         if not self._columns:
-            for name, value in rows.items():
-                self._columns[name] = torch.zeros((self.capacity, *value.shape[1:]), dtype=value.dtype)
+            try:
+                for name, value in rows.items():
+                    self._columns[name] = torch.zeros((self.capacity, *value.shape[1:]), dtype=value.dtype)
+            except (RuntimeError, MemoryError, TypeError):
+                raise UserError(
+                    f"there is no room for a buffer of {self.capacity:,} samples; give a smaller number"
+                ) from None
         if set(rows) != set(self._columns):
             raise ValueError(f"the memory has the columns {sorted(self._columns)}, but got {sorted(rows)}")
         for name, value in rows.items():

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -20,6 +21,7 @@ from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 
 _Kind = TypeVar("_Kind")
+_USER = "gplasc_user_"  # the names of modules of users' files begin with this
 _RESERVED = ("data", "model", "train", "probe")
 _copies: dict[str, Path] = {}
 
@@ -110,6 +112,22 @@ def _imported(text: str, importer: Path, folder: Path) -> Iterator[Path]:
                     yield from (base.joinpath(*parts[:end]) for end in range(1, len(parts) + 1))
 
 
+def error_in_user_file(error: BaseException) -> str | None:
+    """Return an error with the line of the user's file that raised it, or with the user's file that was at work."""
+    reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    for frame, line in reversed(frames):
+        if frame.f_globals.get("__name__", "").startswith(_USER):
+            return f"{frame.f_code.co_filename}, line {line}, raised {reason}; correct the file"
+    for frame, _ in frames:
+        for value in frame.f_locals.values():
+            for part in (value, *getattr(value, "components", ())):
+                if (module := type(part).__module__).startswith(_USER):
+                    file = sys.modules[module].__file__
+                    return f"{reason}, with what {file} returned; `gplasc check {file}` looks for its mistake"
+    return None
+
+
 def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
     """Return under which name the settings of the method and of each plug-in stand.
 
@@ -170,7 +188,7 @@ def _import(place: str, noun: str) -> ModuleType:
             return importlib.import_module(place)
         source = _copies.get(place, Path(place))
         # The digest of the path keeps two files of one name apart; a method's class must be importable for a traceback.
-        name = f"gplasc_user_{hashlib.sha256(str(Path(place).absolute()).encode()).hexdigest()[:12]}"
+        name = f"{_USER}{hashlib.sha256(str(Path(place).absolute()).encode()).hexdigest()[:12]}"
         spec = importlib.util.spec_from_file_location(name, source)
         if spec is None or spec.loader is None or not source.is_file():
             raise UserError(f"the {noun} file {place} does not exist; give the path of a Python file")

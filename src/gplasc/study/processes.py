@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from gplasc._io.display import Display, Moment, Shown
 from gplasc.errors import UserError
 from gplasc.runs.workspace import Busy, Workspace
+from gplasc.settings.components import error_in_user_file
 from gplasc.study.cell import Cell, Executor, Listener, Outcome
 
 _LOG = "log.txt"
@@ -220,7 +221,11 @@ def run_cell(cell: Cell, workspace: Workspace, display: Display) -> Outcome:
         outcome = Outcome(cell, "interrupted")
     except Exception as error:
         traceback.print_exc()
-        outcome = Outcome(cell, "failed", error=f"{type(error).__name__}: {error} (see {log})")
+        outcome = Outcome(
+            cell,
+            "failed",
+            error=f"{error_in_user_file(error) or f'{type(error).__name__}: {error}'} (see {log})",
+        )
     sys.stdout.flush()
     sys.stderr.flush()
     if log is not None and outcome.state != "busy" and log.stat().st_size == 0:

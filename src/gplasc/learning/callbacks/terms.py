@@ -49,10 +49,10 @@ class TermLog(Callback):
         Raises:
             UserError: If the log cannot be read or changed.
         """
+        if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
+            raise UserError(f"{self._path} is not a regular file; delete it to continue")
         if not self._path.exists():
             return step
-        if not self._path.is_file():
-            raise UserError(f"{self._path} is not a regular file; delete it to continue")
         size = kept = 0
         try:
             with self._path.open("r+b") as file:
