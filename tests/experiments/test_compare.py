@@ -404,10 +404,7 @@ def test_a_plan_is_a_file_with_rows_and_the_family(tmp_path, capsys):
     assert done.files[0].parent.name == "compare-large"
     assert conclusion(done.results).count("gains") == 1, "the family has one row"
     (table,) = comparison_tables(done.results, ["tests"])
-    assert (
-        "Shared settings in which rows differ: train.lr 0.1 (co2l; co2l+gplasc), 0.3 (co2l, large"
-        in table.notes[-1]
-    )
+    assert "Rows differ in train.lr: 0.1 (co2l; co2l+gplasc), 0.3 (co2l, large" in table.notes[-1]
     assert "co2l+gplasc gains" in capsys.readouterr().out.splitlines()[-1]
 
 

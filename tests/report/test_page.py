@@ -484,7 +484,7 @@ def test_settings_in_which_rows_differ_are_listed(make_record, make_data) -> Non
     er = make_data("er")
     er["settings"]["train"] = {"lr": 0.5, "milestones": [60, 75]}
     (section,) = [s for s in sections_of([make_record(), Record.parse(er)]) if s.title == "Summary"]
-    assert any("train.lr 0.1 (co2l), 0.5 (er)" in note for note in section.notes)
+    assert "Rows differ in train.lr: 0.1 (co2l), 0.5 (er)." in section.notes
 
 
 def test_many_gains_are_summed_up_for_each_plugin(make_record) -> None:

@@ -36,21 +36,24 @@ def headline(panels: Sequence[Panel]) -> list[str]:
     where = panels[0].title if len(panels) == 1 else ", ".join(streams[:6]) + " and more" * (len(streams) > 6)
     words = [f"{_count(runs, 'run')} of {_count(len(groups), 'configuration')} on {where}."]
     gains: dict[str, list[Difference]] = {}
-    few = False
-    for panel in panels:
-        for group, _ in panel.pairs:
-            if gain := panel.gain(group):
-                few |= gain.count < ENOUGH_SEEDS
-                if gain.count >= ENOUGH_SEEDS:
-                    plugins = row_name(" and ".join(group.first.plugins), group.settings)
-                    gains.setdefault(plugins, []).append(gain)
-    if few:
-        words[0] += f" Gains over fewer than {ENOUGH_SEEDS} pairs of seeds are in the tables only."
+    for group, _, gain in (shown for panel in panels for shown in _gains(panel)):
+        plugins = row_name(" and ".join(group.first.plugins), group.settings)
+        gains.setdefault(plugins, []).append(gain)
+    if sum(map(len, gains.values())) < sum(len(panel.pairs) for panel in panels):
+        few = f"over fewer than {ENOUGH_SEEDS} pairs of seeds, or at smoke scale, are in the tables only"
+        words[0] += f" Gains {few}."
     if any(gain.count < ENOUGH_PAIRS for same in gains.values() for gain in same):
         words[0] += f" Differences over fewer than {ENOUGH_PAIRS} pairs of seeds may be chance."
     if sum(map(len, gains.values())) > _LIMIT:  # not all of them are shown one by one
         words += [_overview(plugin, differences) for plugin, differences in gains.items()]
     return words
+
+
+def _gains(panel: Panel) -> list[tuple[Group, Group, Difference]]:
+    """Return each group with its base and gain, the best first, where the gain may be a headline."""
+    pairs = sorted(panel.pairs, key=lambda pair: -rank(pair[0])) if panel.scale != "smoke" else []
+    gains = [(group, base, panel.gain(group)) for group, base in pairs]
+    return [(group, base, gain) for group, base, gain in gains if gain and gain.count >= ENOUGH_SEEDS]
 
 
 def _overview(plugin: str, gains: Sequence[Difference]) -> str:
@@ -70,14 +73,9 @@ def find_findings(panels: Sequence[Panel]) -> list[Finding]:
     The best method of each panel comes first, then the second of each, and so on; gains precede accuracies.
     """
     ranked = []
-    for panel in panels:
+    for panel in (panel for panel in panels if panel.scale != "smoke"):  # whose numbers say nothing
         where = f"{panel.title}: " if len(panels) > 1 else ""
-        pairs = sorted(panel.pairs, key=lambda pair: -rank(pair[0]))
-        gains = [
-            _gain(panel, *pair, gain, where)
-            for pair in pairs
-            if (gain := panel.gain(pair[0])) and gain.count >= ENOUGH_SEEDS
-        ]
+        gains = [_gain(panel, *gain, where) for gain in _gains(panel)]
         ranked += [(place, not gains, one) for place, one in enumerate(gains or _best(panel, where))]
     return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:_LIMIT]]
 

@@ -140,13 +140,13 @@ def differing_settings(groups: Sequence[Group], but: Iterable[str] = ()) -> dict
 
 
 def say_differing(groups: Sequence[Group], but: Iterable[str] = ()) -> list[str]:
-    """Return the result of `differing_settings` as a sentence, or nothing."""
-    texts = [
-        f"{name} "
+    """Return a sentence for each setting of `differing_settings`."""
+    return [
+        f"Rows differ in {name}: "
         + ", ".join(f"{value} ({'; '.join(dict.fromkeys(rows))})" for value, rows in values.items())
+        + "."
         for name, values in differing_settings(groups, but).items()
     ]
-    return [f"Shared settings in which rows differ: {' | '.join(texts)}."] if texts else []
 
 
 def group_records(records: Iterable[Record]) -> tuple[list[Group], list[str]]:

@@ -29,7 +29,8 @@ def summary(panels: Sequence[Panel]) -> Section | None:
         f"mark intervals of at least {ENOUGH_PAIRS} seeds that do not include 0."
     )
     parts = [(panel, (_summary_table(panel), _gain_chart(panel)), "") for panel in panels]
-    notes = [note for panel in panels for note in _notes(panel)]
+    several = len(panels) > 1
+    notes = [f"{panel.title}: {note}" if several else note for panel in panels for note in _notes(panel)]
     return Section.of("Summary", text, parts, fold_above=math.inf, notes=notes)
 
 
@@ -42,8 +43,8 @@ def _notes(panel: Panel) -> list[str]:
             for n in unlike(group, base)
         )
         if names:
-            notes.append(f"{panel.title}: {group.labels['row']} and its base also differ in {names}.")
-    return [*notes, *(f"{panel.title}: {text}" for text in say_differing(panel.groups))]
+            notes.append(f"{group.labels['row']} and its base also differ in {names}.")
+    return [*notes, *say_differing(panel.groups)]
 
 
 def _summary_table(panel: Panel) -> Table:
@@ -52,7 +53,8 @@ def _summary_table(panel: Panel) -> Table:
     for title in SCENARIOS.values():
         columns += [f"{title} accuracy", *([f"{title} gain"] if panel.pairs else [])]
     columns += ["class-IL average incremental", "class-IL forgetting", "task-IL forgetting"]
-    compared = [group for group in panel.groups if not group.first.sees_all_tasks]
+    smoke = panel.scale == "smoke"  # where numbers mean nothing
+    compared = [group for group in panel.groups if not (group.first.sees_all_tasks or smoke)]
     best = {
         measure: max(finite(group.spread(measure).mean for group in compared), default=math.nan)
         for measure in _ACCURACIES.values()
