@@ -14,7 +14,8 @@ from benchmarks.speed.figure import Figure
 from benchmarks.speed.steps import SAVE_EVERY, learner_in_second_task, step_sizes
 
 from gplasc.learning import Learner
-from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
+from gplasc.learning.callbacks.checkpoint import Checkpoint
+from gplasc.learning.callbacks.terms import FiniteCheck, TermLog
 from gplasc.runs.build import build_learner
 from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream

@@ -16,7 +16,8 @@ from benchmarks.speed.figure import Figure
 from torch import Tensor
 
 from gplasc.learning import Batch, Callback, Learner, Part
-from gplasc.learning.callbacks import Checkpoint, FiniteCheck, TermLog
+from gplasc.learning.callbacks.checkpoint import Checkpoint
+from gplasc.learning.callbacks.terms import FiniteCheck, TermLog
 from gplasc.runs.build import build_learner
 from gplasc.runs.spec import RunRequest
 from gplasc.streams import open_stream

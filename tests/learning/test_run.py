@@ -7,7 +7,8 @@ import torch
 from gplasc._io.display import Display, Lines
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, checkpoints
-from gplasc.learning.callbacks import NotFinite, StopSignals
+from gplasc.learning.callbacks.signals import StopSignals
+from gplasc.learning.callbacks.terms import NotFinite
 from gplasc.learning.schedule import steps_per_task
 from gplasc.runs.execute import execute
 from gplasc.runs.workspace import Workspace

@@ -32,7 +32,9 @@ from gplasc.classifier._state import (
 from gplasc.classifier.estimator import ContinualClassifier
 from gplasc.errors import UserError
 from gplasc.learning import Learner, checkpoints
-from gplasc.learning.callbacks import Checkpoint, FiniteCheck, StopSignals
+from gplasc.learning.callbacks.checkpoint import Checkpoint
+from gplasc.learning.callbacks.signals import StopSignals
+from gplasc.learning.callbacks.terms import FiniteCheck
 from gplasc.streams.decode import read_image
 
 _TASK = "task.json"

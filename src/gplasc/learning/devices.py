@@ -40,10 +40,8 @@ def choose_precision(
 class Hardware:
     """The device, the precision of convolutions and linear layers, and the processes of a run, each with its learner.
 
-    Attributes:
-        autocast: Returns the context manager in which the networks run.
-        scaler: The loss scaling that float16 needs to keep small gradients; it does nothing in other precisions. A
-            scaled step reads on the CPU whether a gradient is infinite, which synchronizes the device once a step.
+    `autocast` returns the context manager in which the networks run. `scaler` keeps small gradients in float16; it does
+    nothing in other precisions.
     """
 
     def __init__(

@@ -56,11 +56,10 @@ class Processes:
         return slice(min(self.rank * each, count), min((self.rank + 1) * each, count))
 
     def gather(self, rows: Tensor, count: int) -> Tensor:
-        """Return the rows of all processes, with gradients.
+        """Return the rows of all processes, (count, D), of which this one has its `share`.
 
-        The gradient of a row is the sum of its gradients on all processes; with equal losses on all of them that is
-        ``size`` times the gradient of one, and the mean over processes of a weight's gradient is that of one process.
-        rows: (K, D), this process's `share`. Returns (count, D), equal on all processes.
+        The gradient of a row is the sum of its gradients on all processes, so that with equal losses the mean over
+        processes of a weight's gradient is that of one process.
         """
         if self.size == 1:
             return rows
@@ -198,10 +197,7 @@ def launched() -> bool:
 
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Processes, str]]:
-    """Join the processes that were launched together, if this is one of several; yield them and the device of this one.
-
-    On GPUs each process takes the one of its own number. If another process ends before this one, that is a UserError.
-    """
+    """Join the processes that were launched together, if this is one of several; yield them and the device of this one."""
     if not launched():
         yield Processes(), device
         return

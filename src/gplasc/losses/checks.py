@@ -1,9 +1,7 @@
 """Argument checks of the public losses and of the criterion.
 
-Shapes and types are metadata: checking them does not read the data. Whether rows have unit length does need the data.
-On the CPU that is one pass over (N, D), little next to the (N, N, D) work of the loss, and it is done at every call. On
-other devices it would synchronize the device, so there only the first call of each loss in a process checks it. Inside
-torch.compile nothing is checked.
+Shapes and types are checked at every call. Whether rows have unit length is read from the data: on the CPU at every call,
+on other devices, which that synchronizes, at the first call of each loss in a process, inside torch.compile never.
 """
 
 from typing import Any, Literal, get_args

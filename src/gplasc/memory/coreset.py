@@ -85,11 +85,8 @@ def select_coreset(
 ) -> tuple[Tensor, Tensor]:
     """Select weighted samples whose last-layer gradients add up to those of all samples, class by class.
 
-    If fewer samples than the budget suffice, others are added at random with weight 1. Returns indices and new weights
-    of shape (min(budget, N),).
-
-    errors: (N, C) gradient of each sample's loss by its logits; features: (N, D); y: (N,) labels; weights: (N,) the
-    current weights; ridge: L2 penalty of the weights, relative to the mean squared norm of the gradients of a class.
+    If fewer than the budget suffice, others are added at random with weight 1. Returns indices and new weights. errors:
+    (N, C) gradients of the losses by the logits; ridge is relative to the mean squared gradient of a class.
     """
     if budget >= len(y):
         return torch.arange(len(y)), weights

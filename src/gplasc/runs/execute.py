@@ -14,14 +14,10 @@ from gplasc._io.display import Display
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, checkpoints
-from gplasc.learning.callbacks import (
-    Checkpoint,
-    FiniteCheck,
-    ProgressDisplay,
-    StopSignals,
-    TensorBoard,
-    TermLog,
-)
+from gplasc.learning.callbacks.checkpoint import Checkpoint
+from gplasc.learning.callbacks.progress import ProgressDisplay
+from gplasc.learning.callbacks.signals import StopSignals
+from gplasc.learning.callbacks.terms import FiniteCheck, TensorBoard, TermLog
 from gplasc.learning.devices import check_device
 from gplasc.learning.distributed import Processes, joined
 from gplasc.learning.schedule import steps_per_task

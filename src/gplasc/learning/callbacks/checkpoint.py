@@ -22,16 +22,7 @@ class Checkpoint(Callback):
 
     Tasks may be so short that checkpoints around their ends would take longer than the tasks. A checkpoint is left out
     if, in the time since the last one, two hundred could not have been written. With `every_steps` none is left out.
-
-    Args:
-        folder: Where they are written; the last two are kept.
-        every: Seconds between two checkpoints.
-        every_steps: Steps between two checkpoints, in addition.
-        identity: What the run is made of, stored with the state and compared when the run resumes.
-        on_saved: Called with the path of each new checkpoint.
-
-    Raises:
-        UserError: If the time or the number of steps is none.
+    `identity` says what the run is made of; it is stored with the state and compared when the run resumes.
     """
 
     def __init__(
@@ -43,10 +34,10 @@ class Checkpoint(Callback):
         identity: dict[str, str] | None = None,
         on_saved: Callable[[Path], None] = lambda path: None,
     ) -> None:
-        if not every >= 0:
-            raise UserError(f"checkpoints are to be written every {every} seconds; give 0 or more")
-        if every_steps is not None and every_steps < 1:
-            raise UserError(f"checkpoints are to be written every {every_steps} steps; give 1 or more")
+        if not every >= 0 or (every_steps is not None and every_steps < 1):
+            raise UserError(
+                f"checkpoints every {every} seconds or {every_steps} steps: give 0 seconds, 1 step or more"
+            )
         self._folder = folder
         self._every = every
         self._every_steps = every_steps

@@ -18,13 +18,7 @@ _WHERE = ("task", "epoch", "step", "lr")
 
 
 class ProgressDisplay(Callback):
-    """Reports to a display: the terms of the last step, speed, time left, and the accuracies after each task.
-
-    Args:
-        display: Where to show.
-        tasks: The number of tasks.
-        total_steps: The number of steps of the whole run.
-    """
+    """Reports to a display: the terms of the last step, speed, time left, and the accuracies after each task."""
 
     def __init__(self, display: Display, *, tasks: int, total_steps: int) -> None:
         self._display = display

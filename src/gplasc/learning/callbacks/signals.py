@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 class StopSignals(Callback):
-    """Raises `Interrupted` after the step in which a signal arrived.
-
-    Args:
-        save: Called with the learner before `Interrupted` is raised after a step. Outside training nothing is saved:
-            what was computed since the last checkpoint is computed again.
-    """
+    """Saves the learner and raises `Interrupted` after the step in which a signal arrived; outside steps it only raises."""
 
     def __init__(self, save: Callable[[Learner], None]) -> None:
         self._save = save

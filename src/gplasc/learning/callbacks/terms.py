@@ -41,14 +41,7 @@ class TermLog(Callback):
         self._path = path
 
     def resume(self, step: int) -> int:
-        """Drop the lines after ``step``, which a resumed run writes again, and a line that was cut off.
-
-        Returns:
-            How many of the steps up to ``step`` the log lacks: a line that is not one ends what is kept.
-
-        Raises:
-            UserError: If the log cannot be read or changed.
-        """
+        """Drop the lines after ``step``, which a resumed run writes again; return how many up to there are missing."""
         if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
             raise UserError(f"{self._path} is not a regular file; delete it to continue")
         if not self._path.exists():
