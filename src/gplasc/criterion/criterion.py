@@ -47,15 +47,12 @@ class GPLASC(Regions):
     >>> sorted(terms), criterion.report()["acting"][:4]
     (['distill', 'position', 'range'], 'yes:')
 
-    **Batches.** Either split the batch, as here: `features` and `labels` are rows of the current task;
-    `past_features` and `previous_features` are features of the same past samples (the same augmented view) from the
-    current and the previous model. Or pass one mixed batch and `past`, a boolean mask of the rows whose label belongs
-    to an earlier task, with `previous_features` of all rows or of the past rows. A mask synchronizes a GPU once per
-    step. Features are raw encoder outputs of any float type.
+    **Batches.** Either split the batch, as here; `past_features` and `previous_features` are features of the same past
+    samples (the same augmented view) from the current and the previous model. Or pass one mixed batch and `past`, a mask
+    of the rows whose label belongs to an earlier task, which synchronizes a GPU once per step. Features are raw.
 
-    **Number of classes.** The threshold k depends on the number of classes of a task. Pass `num_classes` here or at the
-    first call for a task, which is stored. Otherwise the largest number of classes in one batch of the task is used; k
-    is then too low until a batch has all classes, never too high.
+    **Number of classes.** The threshold k depends on it. Pass `num_classes` here or at the first call for a task.
+    Otherwise it is the largest one in a batch so far; k is then too low until a batch has all classes, never too high.
 
     **Frames.** "simplex" is the published one; non-negative features (pooled ReLU outputs) cannot reach it.
     "nonnegative" has orthogonal directions with disjoint supports, which they can reach; "orthonormal" is for signed
@@ -68,9 +65,8 @@ class GPLASC(Regions):
     at each call; on other devices once in 100 calls and in `report()`, so that the device is not synchronized at every
     step; in compiled code in `report()`.
 
-    **State.** `state_dict` holds tensors only, so safetensors can store it: the frame, the numbers of classes seen, the
-    projector, and under `_extra_state` the settings as UTF-8 JSON in a uint8 tensor. `load_state_dict` restores all of
-    them, the number of tasks included; only `feature_dim` and the projector must agree.
+    **State.** `state_dict` holds tensors only, the settings as JSON in a uint8 tensor, so safetensors can store it.
+    `load_state_dict` restores all, the number of tasks included; only `feature_dim` and the projector must agree.
 
     Args:
         num_tasks: The number of tasks to prepare directions for.

@@ -110,12 +110,8 @@ class Regions(nn.Module):
     def extend(self, num_tasks: int, *, num_classes: int | None = None) -> None:
         """Add directions for further tasks. Those of the first tasks do not change.
 
-        The new directions are orthogonal to all others, so a frame has room for about `feature_dim` tasks. The smallest
-        angle between the tasks becomes 90 degrees: extending a simplex reduces the regions of later tasks slightly.
-
-        Args:
-            num_tasks: The new number of tasks.
-            num_classes: The number of classes of each further task. Default: stated or counted later.
+        The new directions are orthogonal to all others, so a frame has room for about `feature_dim` tasks, and the
+        regions of later tasks are slightly smaller. `num_classes` is that of each further task, if it is known.
 
         Raises:
             ValueError: If `num_tasks` is less than now, or the feature dimension has no room for it.

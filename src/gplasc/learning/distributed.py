@@ -197,7 +197,7 @@ def launched() -> bool:
 
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Processes, str]]:
-    """Join the processes that were launched together, if this is one of several; yield them and the device of this one."""
+    """Join the processes that were launched together, if there are several; yield them and this one's device."""
     if not launched():
         yield Processes(), device
         return

@@ -15,16 +15,11 @@ def epochs_of(train: Train, task: int) -> int:
 def learning_rate(
     train: Train, lr: float, epoch: int, epochs: int, part: float, *, warmup_from: float | None = None
 ) -> float:
-    """Return the learning rate at a position in the training of one task.
+    """Return the learning rate after ``epoch`` of a task's ``epochs`` and a ``part`` of the present one, in [0, 1).
 
-    Warm-up is linear, step by step, toward the schedule's value at the end of the warm-up, which takes at most half
-    of the epochs. With ``train.warmup_target`` "epochs" that value is the one of a task of ``train.epochs`` epochs,
-    also in a first task with more of them, as in the code of Co2L and CCLIS. The cosine changes once an epoch and
-    counts epochs from 1, as in the code of SupCon and Co2L. "multistep" multiplies by ``lr_decay`` once for every
-    milestone that is over, as torch's ``MultiStepLR`` does.
-
-    ``epoch`` of the task's ``epochs`` are over, and a ``part`` of the present one, in [0, 1). ``lr`` is the base
-    learning rate; parameter groups may have their own. The warm-up starts at ``train.warmup_from`` by default.
+    Warm-up is linear, step by step, toward the schedule's value at its end, and takes at most half of the epochs. With
+    ``train.warmup_target`` "epochs" that value is the one of a task of ``train.epochs`` epochs, as in the code of Co2L
+    and CCLIS. The cosine changes once an epoch and counts from 1, as in the code of SupCon and Co2L.
     """
     warm = min(train.warmup_epochs, epochs // 2)
     if epoch < warm:

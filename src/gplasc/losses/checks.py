@@ -1,7 +1,7 @@
 """Argument checks of the public losses and of the criterion.
 
-Shapes and types are checked at every call. Whether rows have unit length is read from the data: on the CPU at every call,
-on other devices, which that synchronizes, at the first call of each loss in a process, inside torch.compile never.
+Shapes and types are checked at every call. Whether rows have unit length is read from the data: on the CPU at every
+call, on other devices, which this synchronizes, at the first call of each loss, inside torch.compile never.
 """
 
 from typing import Any, Literal, get_args

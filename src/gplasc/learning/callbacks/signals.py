@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StopSignals(Callback):
-    """Saves the learner and raises `Interrupted` after the step in which a signal arrived; outside steps it only raises."""
+    """Saves and raises `Interrupted` after the step in which a signal arrived; outside training it only raises."""
 
     def __init__(self, save: Callable[[Learner], None]) -> None:
         self._save = save
