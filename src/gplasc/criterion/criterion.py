@@ -48,8 +48,8 @@ class GPLASC(Regions):
     (['distill', 'position', 'range'], 'yes:')
 
     **Batches.** Either split the batch, as here; `past_features` and `previous_features` are features of the same past
-    samples (the same augmented view) from the current and the previous model. Or pass one mixed batch and `past`, a mask
-    of the rows whose label belongs to an earlier task, which synchronizes a GPU once per step. Features are raw.
+    samples (the same augmented view) from the current and the previous model. Or pass one mixed batch and `past`, a
+    mask of the rows of earlier tasks, which synchronizes a GPU once per step. Features are raw.
 
     **Number of classes.** The threshold k depends on it. Pass `num_classes` here or at the first call for a task.
     Otherwise it is the largest one in a batch so far; k is then too low until a batch has all classes, never too high.
@@ -225,13 +225,7 @@ class GPLASC(Regions):
             return terms
 
     def class_places(self, tasks: int) -> Tensor:
-        """Return the places of the classes of the first tasks, then the directions of the tasks to come.
-
-        Args:
-            tasks: The number of tasks that have been seen.
-
-        Returns:
-            Unit rows of shape (P, feature_dim).
+        """Return the places of the classes of the first tasks, then the directions of those to come: unit rows (P, D).
 
         Raises:
             ValueError: If the number of classes of one of the tasks is not known.

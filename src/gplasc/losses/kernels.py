@@ -3,8 +3,8 @@
 Rows are float32 or float64, and the kernels run outside autocast. `z` are unit rows of shape (N, D) and `y` integer
 labels of shape (N,). A loss without rows or pairs is 0 and part of the graph.
 
-Above `PAIRS_PER_BLOCK` pairs a loss over pairs is computed in blocks of rows, and each block is recomputed in the backward
-pass instead of being stored. Losses over pairs take the cosines `z @ z.T` where two terms share them.
+Above `PAIRS_PER_BLOCK` pairs a loss over pairs is computed in blocks of rows, and each block is recomputed in the
+backward pass instead of being stored. Losses over pairs take the cosines `z @ z.T` where two terms share them.
 """
 
 import contextlib
@@ -168,7 +168,7 @@ def prototype_contrast(
 
         mean over i of  log sum_j exp(a_cj - m_cj log w_j) - a_ci,      c = y_i,  a_cj = <p_c, z_j> / temperature
 
-    prototypes: (C, D), one per class; importance: (N,) weights w_j, used for the pairs m_cj that `weighted` marks, (C, N).
+    prototypes: (C, D), one per class; importance: (N,) weights w_j of the pairs m_cj that `weighted`, (C, N), marks.
     """
     if len(z) == 0:
         return z.sum() * 0.0 + prototypes.sum() * 0.0

@@ -15,14 +15,10 @@ def balanced_update(
     generator: torch.Generator,
     weights: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Select the rows to keep after a task (Co2L).
+    """Select the rows to keep after a task (Co2L): indices into the memory and into the task's samples.
 
     The old classes are reduced to their quotas; the rest is divided among the classes of the new task. Inside a class
-    rows are drawn without replacement. Returns indices into the memory and into the task's samples, which
-    `Buffer.refill` writes.
-
-    y: (N,) labels of the task's samples. weights: (N,) and (M,) relative probabilities of the samples and of the
-    memory's rows, by default all equal.
+    rows are drawn without replacement, in proportion to weights of the samples, (N,), and of the memory's rows, (M,).
     """
     new_weights, old_weights = weights or (None, None)
     old_labels = memory.labels
@@ -54,11 +50,7 @@ def _old_quotas(num_old_tasks: int, capacity: int, num_classes: int, generator: 
 
 
 def _new_quota(rest: int, num_classes: int, generator: torch.Generator) -> int:
-    """Return the first class's share of the rest of the memory, which ``num_classes`` classes divide among them.
-
-    A fraction of a row is rounded up with the probability of the fraction. Called with what is left and the classes
-    that are left, the quotas add up to the rest.
-    """
+    """Return the first class's share of the rest of the memory; called with what is left, the quotas add up to it."""
     whole, fraction = divmod(rest, num_classes)
     if fraction == 0:
         return whole

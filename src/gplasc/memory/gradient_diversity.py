@@ -10,12 +10,10 @@ from gplasc.models.statistics import evaluating
 def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Return the inner products (N, N) of the gradients of all pairs of samples, without storing a whole gradient.
 
-    The gradients are those of the cross-entropy of normalized images x with labels y by all parameters that the logits
-    depend on; BatchNorm uses its running statistics. One forward and one backward pass give the input and the output
-    gradient of each layer; from these follow the gradients of a layer's parameters, of which only products are kept.
-    For a network with other layers than convolution, linear and BatchNorm, or whose layers do not see one row or image
-    a sample (tokens of a transformer), all gradients are computed at once. The network, which has a classifier, is not
-    changed.
+    They are those of the cross-entropy by all parameters that the logits depend on, with BatchNorm's running statistics.
+    One forward and one backward pass give the input and the output gradient of each layer; from these follow the
+    gradients of its parameters, of which only products are kept. For a network with other layers than convolution,
+    linear and BatchNorm, or whose layers do not see one row or image a sample, all gradients are computed at once.
     """
     layers = _trained_layers(network)
     if not all(_known(layer) for layer in layers):
@@ -56,11 +54,7 @@ def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Return the gradient of each sample's cross-entropy by all parameters that the logits depend on, (N, P).
-
-    x: (N, C, H, W) normalized images; y: (N,). One vectorized pass instead of one backward pass per sample. BatchNorm
-    uses its running statistics: with batch statistics a gradient of a single sample does not exist.
-    """
+    """Return the gradient of each sample's cross-entropy by all parameters that the logits depend on, (N, P)."""
     model = _Logits(network)
     fixed = {name: value.detach() for name, value in model.named_buffers()}
     weights: dict[str, Tensor] = {}
@@ -80,8 +74,7 @@ def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return ``1 + max over references of the cosine`` for the mean gradient of a batch and for each of its samples.
 
-    products: (N, N) inner products of the gradients of a batch of `count` samples, followed by at least one reference.
-    Returns scores in [0, 2] of shape () and (count,).
+    products: (N, N) inner products of the gradients of a batch of `count` samples, followed by those of references.
     """
     lengths = products.diagonal().clamp(min=1e-30).sqrt()
     cosines = products[:count, count:] / lengths[:count].unsqueeze(1) / lengths[count:]

@@ -12,11 +12,10 @@ from gplasc.memory.buffer import Buffer
 def _reservoir_slots(
     seen: int, count: int, capacity: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Select which of ``count`` samples enter a memory that was offered ``seen`` before, and their slots.
+    """Select which of ``count`` samples enter a memory that was offered ``seen`` before: positions and slots, (K,) each.
 
     Sample number n, counted from 0, takes slot n while there is room; after that slot r ~ U{0..n} if r is below the
-    capacity, and none otherwise. Returns positions among the samples and their slots, (K,) each; if two samples have
-    the same slot, the later one remains, as if they had been offered one by one.
+    capacity. If two samples have the same slot, the later one remains, as if they had been offered one by one.
     """
     free = max(min(capacity - seen, count), 0)
     # In numpy: for few numbers the calls dominate, and those of torch take several times as long.
