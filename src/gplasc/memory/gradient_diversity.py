@@ -10,7 +10,7 @@ from gplasc.models.statistics import evaluating
 def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Return the inner products (N, N) of the gradients of all pairs of samples, without storing a whole gradient.
 
-    They are those of the cross-entropy by all parameters that the logits depend on, with BatchNorm's running statistics.
+    They are those of the cross-entropy by all parameters that the logits depend on; BatchNorm uses running statistics.
     One forward and one backward pass give the input and the output gradient of each layer; from these follow the
     gradients of its parameters, of which only products are kept. For a network with other layers than convolution,
     linear and BatchNorm, or whose layers do not see one row or image a sample, all gradients are computed at once.

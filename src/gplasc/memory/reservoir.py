@@ -12,7 +12,7 @@ from gplasc.memory.buffer import Buffer
 def _reservoir_slots(
     seen: int, count: int, capacity: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Select which of ``count`` samples enter a memory that was offered ``seen`` before: positions and slots, (K,) each.
+    """Select which of ``count`` samples enter a memory that was offered ``seen`` before: positions and slots, (K,).
 
     Sample number n, counted from 0, takes slot n while there is room; after that slot r ~ U{0..n} if r is below the
     capacity. If two samples have the same slot, the later one remains, as if they had been offered one by one.
