@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -107,8 +108,25 @@ def damage_bytes(content: bytes, random: Random) -> tuple[str, bytes]:
     return kind.__name__.strip("_"), kind(content, random) if content else random.randbytes(8)
 
 
+def replace_file(path: Path, random: Random) -> str:
+    """Put something into the place of a file that cannot be read, or that never ends."""
+    special: dict[str, Callable[[], None]] = {
+        "a pipe": lambda: os.mkfifo(path),
+        "a folder": lambda: path.mkdir(),
+        "endless": lambda: path.symlink_to("/dev/zero"),
+        "a link to itself": lambda: path.symlink_to(path.name),
+        "a terminal": lambda: path.symlink_to("/dev/tty"),
+    }
+    kind = random.choice(list(special))
+    path.unlink()
+    special[kind]()
+    return f"{kind} as {path.name}"
+
+
 def damage_file(path: Path, random: Random) -> str:
     """Damage a file in place and return what was done."""
+    if random.random() < 0.08:
+        return replace_file(path, random)
     kind, content = damage_bytes(path.read_bytes(), random)
     path.write_bytes(content)
     return f"{kind} of {path.name}"

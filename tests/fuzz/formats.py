@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from tests.fuzz import arguments
 from tests.fuzz.damage import VALUES, change_json, damage_bytes, damage_file, damage_one, damaged
-from tests.fuzz.hostile import add_to_tar, add_to_zip, pickles, spoil_image
+from tests.fuzz.hostile import NAMES, add_to_tar, add_to_zip, objects, pickles, settings, spoil_image
 from tests.fuzz.newer import NEWER
-from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
+from tests.fuzz.reading import STREAM, Format, UnexpectedError, command, digest, sentence, stream
 from tests.streams.conftest import Imitations, picture
 
 from gplasc._io.display import Display
@@ -28,6 +28,7 @@ from gplasc.runs.execute import execute
 from gplasc.runs.restore import restore
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
+from gplasc.streams import fingerprint, from_dataset
 
 RUN = {"model.encoder": "small", "train.epochs": 2, "train.batch": 4, "train.lr": 0.05}
 SAME = ("weights_sha256", "memory_sha256", "matrix", "geometry", "steps")
@@ -105,6 +106,36 @@ def _archive(make: str, pack: str, name: str, **options: Any) -> Callable[[Path]
         getattr(imitate, pack)(getattr(imitate, make)(), name, **options)
 
     return build
+
+
+def _spoil_objects(place: Path, random: Random, outside: Path) -> str:
+    (place / "seed").write_text(str(random.random()))
+    return (place / "seed").read_text()
+
+
+def _use_objects(place: Path) -> str:
+    text = (place / "seed").read_text()
+    random, spoiled = Random(text), bool(text)
+    train, test = objects(random, spoiled=spoiled), objects(random, spoiled=spoiled)
+    found = from_dataset(train, test, **settings(random) if spoiled else {})
+    return digest(fingerprint(found), found.class_names, found.classes_per_task)
+
+
+def _spoil_name(place: Path, random: Random, outside: Path) -> str:
+    """Give a class a name that a terminal or a message may take for something else, and damage an image of it."""
+    name = random.choice(NAMES)
+    (place / "images" / "class1").rename(place / "images" / name)
+    if random.random() < 0.5:
+        damage_one(place / "images" / name, random)
+    return repr(name)
+
+
+def _check_names(place: Path) -> str:
+    code, out, err = command(["data", "check", f"folder:{place / 'images'}"])
+    if not all(line.isprintable() for line in (out + err).split("\n")):
+        raise UnexpectedError(f"signs that control the terminal: {out + err!r}")
+    sentence(code, err)
+    return digest(out)
 
 
 # ---- runs ----------------------------------------------------------------------------------------------------------
@@ -274,6 +305,8 @@ FORMATS: dict[str, Format] = {
     "mnist idx": Format(_layout("idx", zipped=False), damaged("mnist"), _MNIST),
     "cub lists": Format(_layout("cub"), damaged("CUB_200_2011", "*.txt"), _CUB),
     "images": Format(_pictures, _images, stream("folder:HERE/images", image_size=8), weight=8),
+    "names of classes": Format(_pictures, _spoil_name, _check_names, weight=2),
+    "objects": Format(lambda place: (place / "seed").write_text(""), _spoil_objects, _use_objects),
     "image cache": Format(_pictures, _cache, stream("folder:HERE/images", image_size=8), weight=2),
     "record": Format(_whole_run, _spoil_record, _report, weight=4),
     "weights": Format(_whole_run, damaged("runs", "weights.safetensors"), _restore, checksum=True, weight=3),

@@ -17,6 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+import torch
+from PIL import Image
+from tests.fuzz.damage import replace_file
+
 RAN = "ran"
 
 
@@ -116,6 +121,15 @@ def _png(width: int, height: int, data: bytes = b"", kind: int = 2, comment: byt
     return b"\x89PNG\r\n\x1a\n" + head + comment + body
 
 
+def _jpeg(width: int, height: int, *, progressive: bool = False) -> bytes:
+    """Return a small JPEG file whose header announces another size."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(file, "JPEG", progressive=progressive)
+    content = file.getvalue()
+    start = content.index(b"\xff\xc2" if progressive else b"\xff\xc0") + 5
+    return content[:start] + struct.pack(">HH", height, width) + content[start + 4 :]
+
+
 def _text_png(size: int) -> bytes:
     """Return a PNG whose compressed comment is a bomb."""
     return _png(2, 2, bytes(14), comment=_chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(size))))
@@ -140,6 +154,8 @@ def images(outside: Path) -> dict[str, Callable[[], bytes]]:
         "ppm": lambda: b"P6 99999 99999 255\n",
         "ppm text": lambda: b"P3 4 4 255\n" + b"9" * 10**6,
         "tiff": lambda: b"II*\0\x08\0\0\0\xff\xff" + bytes(200),
+        "jpeg": lambda: _jpeg(30_000, 30_000),
+        "progressive jpeg": lambda: _jpeg(9_000, 9_000, progressive=True),
         "text": lambda: b"this is not an image",
         "html": lambda: b"<!doctype html><title>404</title>",
     }
@@ -147,18 +163,72 @@ def images(outside: Path) -> dict[str, Callable[[], bytes]]:
 
 def spoil_image(path: Path, random: Random, outside: Path) -> str:
     """Replace an image by something else."""
-    special: dict[str, Callable[[], None]] = {
-        "a pipe": lambda: os.mkfifo(path),
-        "a folder": lambda: path.mkdir(),
-        "endless": lambda: path.symlink_to("/dev/zero"),
-        "a link to itself": lambda: path.symlink_to(path.name),
-        "a terminal": lambda: path.symlink_to("/dev/tty"),
-    }
     if random.random() < 0.25:
-        kind = random.choice(list(special))
-        path.unlink()
-        special[kind]()
-        return kind
+        return replace_file(path, random)
     kind, content = random.choice(list(images(outside).items()))
     path.write_bytes(content())
     return f"{kind} as {path.name}"
+
+
+NAMES = (
+    "\x1b[2J",
+    "\u202e\u2066x",
+    "two\nlines",
+    "\udce9",
+    "\u200b",
+    "a" * 200,
+    "$x^2$",
+    "[red]",
+    "<b>",
+    "-rf",
+    "%s",
+    " ",
+)
+
+
+def objects(random: Random, *, spoiled: bool) -> list[Any]:
+    """Return a data set in memory; some items of a spoiled one are nearly images with labels."""
+    pixels = np.frombuffer(random.randbytes(192), np.uint8).reshape(8, 8, 3)
+    good = [pixels, Image.fromarray(pixels), torch.from_numpy(pixels.copy()).permute(2, 0, 1)]
+    odd = [
+        Image.fromarray(pixels[..., 0].astype(np.uint16) * 256), Image.new("I", (8, 8), 70_000), Image.new("F", (8, 8)),
+        Image.open(io.BytesIO(_jpeg(64, 99))), Image.open(io.BytesIO(_png(8, 8, bytes(9)))), Image.new("L", (0, 8)),
+        torch.zeros(8, 8, dtype=torch.uint8, device="meta"), torch.zeros(8, 8, dtype=torch.uint8).to_sparse(),
+        pixels / 255, pixels[:0], [[1, "x"]], None, "image", b"", np.array(None), np.zeros((8, 8), "M8[s]"),
+        torch.zeros(8, 8, dtype=torch.complex64), pixels[:7], np.zeros((2, 2, 2, 2), np.uint8),
+    ]  # fmt: skip
+    labels = [
+        10**400,
+        -1,
+        "1",
+        "x",
+        None,
+        float("nan"),
+        float("inf"),
+        np.int8(3),
+        torch.tensor(1),
+        True,
+        2**63,
+        b"1",
+    ]
+    items: list[Any] = [(random.choice(good), number % 3) for number in range(9)]
+    for _ in range(random.choice((0, 1, 1, 2)) if spoiled else 0):
+        image, label = random.choice(good + odd), random.choice([0, *labels])
+        items[random.randrange(9)] = random.choice(
+            [(image, label), {"image": image, "label": label}, image, label]
+        )
+    return items
+
+
+def settings(random: Random) -> dict[str, Any]:
+    """Return arguments of `from_dataset`, of which some are not allowed."""
+    values = (None, "2", 2, 0, -1, 1.5, 10**9, [1, 2], ["a"], "ab", float("nan"), np.int64(2), {}, True)
+    names = (
+        "classes_per_task",
+        "class_order",
+        "images_per_class",
+        "validation",
+        "image_size",
+        "class_order_seed",
+    )
+    return {random.choice(names): random.choice(values) for _ in range(random.choice((0, 1, 1, 2)))}

@@ -93,7 +93,7 @@ def _cut_learning(place: Path) -> None:
     learn_folder(place / "state", _photos(place, "a", "b"), _LEARNER, Call(device="cpu", quiet=True))
     _photos(place, "c")
 
-    def stop(*_: Any) -> None:
+    def stop(*_: Any, **named: Any) -> None:
         raise KeyboardInterrupt
 
     write, ContinualClassifier._write = ContinualClassifier._write, stop

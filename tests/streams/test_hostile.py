@@ -249,9 +249,7 @@ def test_images_announce_their_size_before_they_are_decoded(imitate):
     root = imitate.folder(classes=2, per_class=3)
     Image.new("1", (9000, 9000)).save(root / "class0" / "0.png")
     text = refusal(f"folder:{root}")
-    assert (
-        "0.png cannot be decoded (it has 9000 x 9000 pixels, at most 64 million are allowed, in JPEG" in text
-    )
+    assert "0.png cannot be decoded (it has 9000 x 9000 pixels, at least one and at most 64 million" in text
     (root / "class0" / "0.png").write_bytes(b"\x89PNG" + bytes(100))
     with (root / "class0" / "0.png").open("ab") as file:
         file.truncate(2**30)  # a gigabyte that takes no room on the disk

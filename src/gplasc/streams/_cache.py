@@ -21,7 +21,7 @@ from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.streams._storage import MappedImages
 from gplasc.streams.decode import Undecodable, read_image
-from gplasc.streams.files import ImageFiles
+from gplasc.streams.files import ImageFiles, tracked
 from gplasc.streams.locate import cache_folder
 
 # Part of the key: raise it when the same files would give other pixels.
@@ -105,8 +105,6 @@ def _open(target: Path, images: ImageFiles, size: int) -> Decoded | None:
 
 def _make(target: Path, images: ImageFiles, size: int, skip_corrupt: bool) -> None:
     """Decode everything into a temporary folder, in threads (Pillow releases Python's lock), then give it its name."""
-    from rich.console import Console
-    from rich.progress import track
 
     def read(name: str) -> Tensor | None:
         try:
@@ -125,12 +123,10 @@ def _make(target: Path, images: ImageFiles, size: int, skip_corrupt: bool) -> No
         )
     workers = min(16, os.cpu_count() or 1)
     batches = (names[start : start + 16 * workers] for start in range(0, len(names), 16 * workers))
-    text, console = f"decoding {images.root.name} to {size} px, once", Console(stderr=True)
     skipped: list[int] = []
     with temporary_folder(target) as temporary, ThreadPoolExecutor(workers) as pool:
         decoded = (pixels for batch in batches for pixels in pool.map(read, batch))
-        hidden = not console.is_terminal
-        bar = track(decoded, text, len(names), console=console, transient=True, disable=hidden)
+        bar = tracked(decoded, f"decoding {images.root.name} to {size} px, once", len(names))
         with (temporary / "images").open("wb") as file:
             for number, pixels in enumerate(bar):
                 if pixels is None:

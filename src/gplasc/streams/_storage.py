@@ -36,15 +36,10 @@ class Mapping:
     def touched(self, count: int) -> None:
         """Note that `count` bytes were read; give all pages back when they may have become many."""
         Mapping._bytes += count
-        if Mapping._bytes > RESIDENT_BYTES:
+        if Mapping._bytes > RESIDENT_BYTES and hasattr(mmap, "MADV_DONTNEED"):
             Mapping._bytes = 0
-            for mapping in list(Mapping._alive):
-                mapping.release()
-
-    def release(self) -> None:
-        """Give the pages back, where the system can do that. What was written into them is lost."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._pages.madvise(mmap.MADV_DONTNEED)
+            for mapping in list(Mapping._alive):  # what was written into the pages is lost
+                mapping._pages.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(frozen=True)

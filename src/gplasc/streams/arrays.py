@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -120,19 +120,9 @@ def labeled_dataset(
     )
 
 
-class _LabeledImages(Protocol):
-    """What torchvision's data sets have in common."""
-
-    def __len__(self) -> int:
-        """The number of samples."""
-
-    def __getitem__(self, index: int, /) -> Any:
-        """Return an image and a label, as a pair or under the keys "image" (or "img") and "label"."""
-
-
 def from_dataset(
-    train: _LabeledImages,
-    test: _LabeledImages,
+    train: Any,
+    test: Any,
     *,
     name: str = "dataset",
     classes_per_task: int | Sequence[int] = 2,
@@ -187,13 +177,13 @@ def from_dataset(
     )
 
 
-def _class_label_names(train: _LabeledImages, labels: NDArray[Any]) -> list[str] | None:
+def _class_label_names(train: Any, labels: NDArray[Any]) -> list[str] | None:
     """The names that a Hugging Face data set has for the labels that occur; None if it has none."""
     names = getattr((getattr(train, "features", None) or {}).get("label"), "names", None)
     return [names[label] for label in np.unique(labels)] if names else None
 
 
-def _items(part: _LabeledImages, name: str, size: int | None) -> tuple[list[Tensor], NDArray[np.int64]]:
+def _items(part: Any, name: str, size: int | None) -> tuple[list[Tensor], NDArray[np.int64]]:
     from gplasc.streams.decode import as_image
 
     if not (hasattr(part, "__len__") and hasattr(part, "__getitem__")):

@@ -93,8 +93,6 @@ def as_image(image: Any, name: str, size: int | None = None) -> Tensor:
         if size is None or x.shape[1:] == (size, size):
             return x
         image = Image.fromarray(x.permute(1, 2, 0).squeeze(2).contiguous().numpy())
-    if 0 in image.size:
-        raise UserError(f"{name} has {image.width} x {image.height} pixels; images need at least one pixel")
     with _named(name):
         return _decode(image, size, upright=True, gray=True)
 
@@ -113,35 +111,28 @@ def _named(name: object) -> Iterator[None]:
 def _decode(image: Image.Image, size: int | None, upright: bool, gray: bool) -> Tensor:
     """Decode an image that may not be in memory yet; a JPEG image with too many pixels is shrunk while it is read."""
     from PIL import ImageOps
+    from PIL.Image import Resampling
 
     width, height = image.size
     shrink = 2 if width * height <= 4 * _MOST_PIXELS else 4
     if width * height > _MOST_PIXELS and not image.info.get("progressive"):
         image.draft(None, (width // shrink, height // shrink))
     pixels = image.width * image.height
-    if pixels > _MOST_PIXELS:
+    if not 0 < pixels <= _MOST_PIXELS:
         raise ValueError(
-            f"it has {width} x {height} pixels, at most {_MOST_PIXELS // 10**6} million are allowed, "
+            f"it has {width} x {height} pixels, at least one and at most {_MOST_PIXELS // 10**6} million are allowed, "
             f"in JPEG files that are not progressive {16 * _MOST_PIXELS // 10**6:,} million"
         )
     with _large if pixels > _LARGE_PIXELS else nullcontext():
         if upright and image.getexif().get(_ORIENTATION, 1) != 1:
             image = ImageOps.exif_transpose(image)
-        return _pixels(image, size, gray)
-
-
-def _pixels(image: Image.Image, size: int | None, gray: bool) -> Tensor:
-    from PIL.Image import Resampling
-
-    if image.mode.startswith("I;16"):
-        image = image.convert("I").point(lambda value: value / 256).convert("L")
-    elif image.mode in ("P", "LA", "PA", "La", "RGBa"):
-        image = image.convert("RGBA")
-    mode = "L" if gray and image.mode in ("1", "L") else "RGB"
-    if image.mode != mode:
-        image = image.convert(mode)
-    if size is not None and image.size != (size, size):
-        image = image.resize((size, size), Resampling.BILINEAR)
-    pixels = np.asarray(image)
-    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    return torch.from_numpy(np.array(planes, order="C"))
+        if image.mode.startswith("I;16"):
+            image = image.convert("I").point(lambda value: value / 256).convert("L")
+        elif image.mode in ("P", "LA", "PA", "La", "RGBa"):
+            image = image.convert("RGBA")
+        mode = "L" if gray and image.mode in ("1", "L") else "RGB"
+        image = image if image.mode == mode else image.convert(mode)
+        if size is not None and image.size != (size, size):
+            image = image.resize((size, size), Resampling.BILINEAR)
+        planes = np.atleast_3d(np.asarray(image)).transpose(2, 0, 1)
+        return torch.from_numpy(np.array(planes, order="C"))

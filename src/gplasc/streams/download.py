@@ -9,6 +9,7 @@ from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.streams.catalog import find_stream
+from gplasc.streams.files import tracked
 from gplasc.streams.info import Download
 from gplasc.streams.locate import search_places
 
@@ -42,9 +43,8 @@ def _fetch(file: Download, folder: Path) -> Path:
             pooch.retrieve(url, file.checksum, fname=file.name, path=folder, downloader=_Resuming(target))
             return target
         except requests.exceptions.RequestException as error:
-            reason = (
-                re.search(r"\[Errno -?\d+\] [^')\"]+|timed out|Proxy\w+", str(error)) or [str(error)[:120]]
-            )[0]
+            known = re.search(r"\[Errno -?\d+\] [^')\"]+|timed out|Proxy\w+", str(error))
+            reason = known[0] if known else str(error)[:120]
         except ValueError as error:  # pooch: the checksum does not match; it has deleted the file
             raise UserError(
                 f"what {url} sent is not {file.name} ({file.checksum} was expected); try again, "
@@ -67,8 +67,6 @@ class _Resuming:
     def __call__(self, url: str, output_file: str, _: Any) -> None:
         """Download `url` to `output_file`; redirects to plain http are not followed to their content."""
         import requests
-        from rich.console import Console
-        from rich.progress import track
 
         have = self.part.stat().st_size if self.part.exists() else 0
         # Compression on the way would make byte ranges meaningless.
@@ -83,14 +81,11 @@ class _Resuming:
             part = str(response.headers.get("Content-Range")).startswith(f"bytes {have}-")
             continued = response.status_code == 206 and part
             have = have if continued else 0
-            expected = have + int(response.headers.get("Content-Length") or 0)
+            coming = int(response.headers.get("Content-Length") or 0)
             with self.part.open("ab" if continued else "wb") as file:
-                chunks, total = response.iter_content(1 << 18), -(-expected >> 18)
-                for chunk in track(
-                    chunks, f"downloading {url}", total, console=Console(stderr=True), transient=True
-                ):
-                    file.write(chunk)
-                size = file.tell()
+                chunks = response.iter_content(1 << 18)
+                file.writelines(tracked(chunks, f"downloading {url}", -(-coming >> 18)))
+                size, expected = file.tell(), have + coming
         if size < expected:
             raise requests.exceptions.ConnectionError(f"it broke off after {size} of {expected} bytes")
         shutil.move(self.part, output_file)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from gplasc._io.reading import read_bytes, read_text, readable
 from gplasc.errors import UserError
@@ -15,6 +15,7 @@ from gplasc.errors import UserError
 if TYPE_CHECKING:
     from gplasc.streams.dataset import Dataset
 
+_Item = TypeVar("_Item")
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
@@ -37,6 +38,15 @@ def read_lines(path: Path) -> list[str]:
     if not lines:
         raise damaged(path, "is empty")
     return lines
+
+
+def tracked(items: Iterable[_Item], text: str, total: int) -> Iterable[_Item]:
+    """Pass items through and show a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, text, total, console=console, transient=True, disable=not console.is_terminal)
 
 
 def inside(name: str, path: Path) -> str:
