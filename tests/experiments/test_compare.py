@@ -38,8 +38,8 @@ from gplasc.study.compare import (
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
-from gplasc.study.stored import CLASS_IL, OVERLAP, choose, read_results
-from gplasc.study.tables import _gains_chart, comparison_tables
+from gplasc.study.stored import CLASS_IL, choose, read_results
+from gplasc.study.tables import comparison_tables
 
 ROOT = Path(__file__).parents[2]
 DOCS_SCRIPT = runpy.run_path(str(ROOT / "scripts" / "docs"))
@@ -452,7 +452,7 @@ def test_differences_are_paired_with_the_interval_of_scipy(tmp_path, capsys):
     assert "Each row was tuned with 2 trials (the preset and 1 more)" in text
     assert "Searched for co2l: train.lr: " in text
     assert f"written: {', '.join(map(str, done.files))}" in text
-    names = ["table.md", "table.tex", "table.csv", "summary.json", "gains.svg"]
+    names = ["table.md", "table.tex", "table.csv", "summary.json"]
     assert [path.name for path in done.files] == names
 
 
@@ -483,12 +483,6 @@ def test_summary_is_read_again_and_fills_a_page(tmp_path):
     assert "old" not in filled
     assert OTHER not in filled.replace(first.to_markdown(), "")
     assert fill_tables(filled, path.parent) == filled
-    (short,) = comparison_tables(results, ["gains"], [TINY])
-    assert short.title.startswith(TINY)
-    gain = gain_of(results, done.rows["co2l+gplasc"]).mean
-    assert [row[1] for row in short.rows] == ["co2l"]
-    assert f"{gain:+.2f} [" in short.rows[0][3]
-    assert "with gplasc" in fill_tables("<!-- fair: one.json gains -->\n<!-- end -->", path.parent)
     with pytest.raises(UserError, match="has no stream 'seq-digts'"):
         fill_tables(page.replace(TINY, "seq-digts"), path.parent)
     path.write_text(json.dumps({"format": 1}))
@@ -512,9 +506,9 @@ def test_a_search_on_validation_says_so_and_chooses_nothing(tmp_path):
     chosen = ("model.encoder=small", "data.validation=0.2", "data.evaluate_on=validation")
     done, executor = pretend(tmp_path, noisy, trials=1, seeds=(0, 1), set=chosen)
     assert all(config.data.evaluate_on == "validation" for config in executor.stages[0])
-    results, gains = comparison_tables(done.results)[0], comparison_tables(done.results, ("gains",))[0]
+    results, tests = comparison_tables(done.results)
     assert "Seeds 0, 1, evaluated on validation." in results.notes[0]
-    assert "on validation" in gains.title
+    assert "evaluated on validation" in tests.title
     assert {row.settings["data.evaluate_on"] for row in done.rows.values()} == {"validation"}
     with pytest.raises(UserError, match="what was chosen on validation is evaluated on test"):
         pretend(tmp_path, noisy, trials=2, seeds=(0, 1), set=chosen)
@@ -619,19 +613,6 @@ def test_page_says_how_many_pairs_are_matched_and_how_many_survive():
     assert f"{len(differ)} of {len(pairs)} pairs" in readme
 
 
-def test_picture_has_a_mark_for_each_row_that_is_compared(tmp_path):
-    done, _ = pretend(tmp_path, noisy, trials=1, seeds=(0, 1, 2), buffers=(20, 40))
-    chart = _gains_chart([done.results])
-    assert [series.name for series in chart.series] == ["gplasc"]
-    tests = done.results.groups(stage="test")
-    gains = [row.difference(CLASS_IL, row.base_among(tests)) for row in tests if row.bases]
-    places = [f"co2l on {TINY}, buffer {size}" for size in (20, 40)]
-    assert chart.series[0].values == dict(zip(places, gains, strict=True))
-    assert any(path.name == "gains.svg" for path in done.files)
-    alone, _ = pretend(tmp_path, noisy, trials=1, methods=("er",), plugins=(), seeds=(0,))
-    assert not any(path.name == "gains.svg" for path in alone.files), "nothing is compared"
-
-
 # ---- real runs -----------------------------------------------------------------------------------------------------
 
 
@@ -682,30 +663,6 @@ def test_test_split_is_not_touched_while_tuning(tmp_path, monkeypatch, capsys):
     # The report shows the runs on test and says that it leaves the others out.
     write_report([tmp_path], tmp_path / "report.html")
     assert "4 runs that were evaluated on a validation split" in capsys.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_overlap_that_a_summary_lacks_is_measured(tmp_path):
-    small = plan(methods=("er",), plugins=("gplasc",), trials=1, seeds=(0,))
-    opened = []
-
-    def call(folder, overlap):
-        def open_executor():
-            opened.append(folder)
-            return here()
-
-        return compute(
-            small, tmp_path / folder, open_executor, overlap=overlap, summary=tmp_path / "one.json"
-        )
-
-    before = call("a", overlap=False)
-    measured = call("b", overlap=True)  # the folders of the runs are not there: they are computed again
-    for name, row in measured.rows.items():
-        assert not before.rows[name].by_seed(OVERLAP)
-        assert row.by_seed(OVERLAP).keys() == {0}
-        assert row.by_seed(CLASS_IL) == before.rows[name].by_seed(CLASS_IL)
-    assert call("c", overlap=True).results == measured.results
-    assert opened == ["a", "b"]
 
 
 @pytest.mark.filterwarnings("ignore")

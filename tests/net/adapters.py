@@ -16,7 +16,7 @@ from gplasc.runs.restore import restore
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_methods
 from gplasc.study.stored import read_results
-from gplasc.study.tables import comparison_tables, write_comparison
+from gplasc.study.tables import write_comparison
 
 COMPUTES_BFLOAT16 = "gplasc.runs.spec.computes_bfloat16"  # what the precision "auto" depends on
 RESULTS = Path(__file__).parents[2] / "results"
@@ -76,8 +76,6 @@ def table_digests() -> dict[str, dict[str, str]]:
             texts = {
                 file.name: file.read_bytes() for file in written if file.suffix in (".md", ".tex", ".csv")
             }
-            gains = [table.to_markdown() for table in comparison_tables(results, ["gains"])]
-            texts["gains.md"] = "\n".join(gains).encode()
             found[path.stem] = {n: hashlib.sha256(text).hexdigest() for n, text in sorted(texts.items())}
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,15 +69,6 @@ class _Comparison:
         return print_comparison(*compared)
 
 
-_DEFAULTS: dict[str, Any] = {
-    "streams": ("seq-digits",),
-    "methods": ("co2l",),
-    "seeds": (0, 1, 2),
-    "trials": 1,
-    "scale": "cpu",
-}
-
-
 def _compare(
     *,
     stream: str = "seq-digits",
@@ -113,18 +104,14 @@ def _compare(
         plan: TOML file that says what is compared, in place of these options; it is committed before the runs.
         out: Folder of all runs; the tables go into a folder of it.
     """
-    rows: dict[str, Any] = {
-        "streams": (stream,),
-        "methods": methods,
-        "seeds": seeds,
-        "trials": 1 if tune is None else tune,
-        "scale": scale,
-    }
     if plan is None:
+        trials = 1 if tune is None else tune
+        rows = {"streams": (stream,), "methods": methods, "seeds": seeds, "trials": trials, "scale": scale}
         return comparison.compute(comparison.planned(rows), out, place, computing)
     from gplasc.study.plan import ComparePlan
 
-    if comparison.planned(rows) != _Comparison().planned(_DEFAULTS):
+    given = (stream, methods, seeds, tune, scale, replace(comparison, overlap=False, summary=None))
+    if given != ("seq-digits", ("co2l",), (0, 1, 2), None, "cpu", _Comparison()):
         raise UserError(
             f"--plan {plan} says what is compared; leave out the other options, or change the file"
         )

@@ -24,7 +24,7 @@ from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_tr
 class Contender:
     """A row on a stream with a buffer, with a run of its preset, what is searched, and what is set in each trial.
 
-    Later it has what was chosen (None: no trial was completed), and the rows that it is compared with on test.
+    Later it has what was chosen (None: no trial was completed), and the bases that it is compared with on test.
     """
 
     experiment: Experiment
@@ -74,7 +74,7 @@ class Contender:
         """Return runs with further settings and labels."""
         row, (stream, buffer) = self.row.with_settings(settings), self.place
         cells = [self.experiment.cell(row, stream, buffer, seed, self.config.scale) for seed in seeds]
-        bases = self.bases if stage == "test" else cells[0].bases
+        bases = (*self.bases, *self.row.also) if stage == "test" else cells[0].bases
         return [
             replace(cell, labels={"stage": stage, **cell.labels, **labels}, bases=bases) for cell in cells
         ]
@@ -178,7 +178,7 @@ def with_settings_of_others(contenders: Sequence[Contender]) -> list[Contender]:
                 if names.setdefault(same.final.run_id, same.row.name) == same.row.name:
                     rows.append(same)
                 bases[id(other)] = tuple(dict.fromkeys((base.row.name, names[same.final.run_id])))
-    return [replace(one, bases=(*bases.get(id(one), ()), *one.row.also)) for one in rows]
+    return [replace(one, bases=bases.get(id(one), ())) for one in rows]
 
 
 def _set_names(one: Contender) -> set[str]:

@@ -46,8 +46,8 @@ def compare_rows(
     Complete runs are not computed again, so the same call continues what was cut off. With one trial a row nothing is
     tuned: the preset is what is compared. The experiment is the one that the plan names, or that of `methods_alone`;
     ``open_executor`` is called once for each stage that has runs left. Runs that have numbers in the file ``summary``
-    are not computed again, so a comparison can be extended without the folders of its runs, unless the overlap of
-    tasks is asked for and not stored. Returns all runs, the results as they are stored, and the files.
+    are not computed again, so a comparison can be extended without the folders of its runs; the overlap of tasks is
+    measured where they are there. Returns all runs, the results as they are stored, and the files.
     """
     contenders = plan_contenders(plan, experiment)
     plan = plan.model_copy(update={"family": _family(plan, contenders)})
@@ -58,13 +58,11 @@ def compare_rows(
 
     def compute(stage: str, cells: list[Cell], later: int = 0) -> Study:
         part = Study(cells, workspace, known)
-        tests = {cell.run_id for cell in part.cells if overlap and _on_test(cell)}
-        again = {run for run in tests if OVERLAP not in known.get(run, {})}
-        left = again | {cell.run_id for cell in part.cells} - known.keys()
+        left = {cell.run_id for cell in part.cells} - known.keys()
         if left and display is not None:
             display.say(f"{plan.name}: {stage}, {len(left)} runs")
         if left:
-            part.compute(open_executor(), display, again=again, later=later)
+            part.compute(open_executor(), display, later=later)
         for run, numbers in part.numbers.items():
             part.numbers[run] = known[run] = {measure: round(value, 4) for measure, value in numbers.items()}
         return part
@@ -75,14 +73,14 @@ def compare_rows(
     study += compute("bases on validation", _base_cells(plan, contenders), later)
     contenders = _better_bases_first(contenders, study)
     study += compute("test", _test_cells(plan, contenders))
-    for cell in (cell for cell in study.cells if _on_test(cell) and cell.run_id in study.numbers):
-        numbers = study.numbers[cell.run_id]
-        mean = _mean_overlap(study, cell, measure=overlap and OVERLAP not in numbers)
+    tests = [cell for cell in study.cells if cell.labels["stage"] == "test"]
+    for cell in tests:
+        numbers = study.numbers.get(cell.run_id, {})
+        mean = _mean_overlap(study, cell, measure=overlap and OVERLAP not in numbers) if numbers else None
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
     kept["changed"] = (*parse_assignments(plan.set), *(["what was tuned"] if plan.tunes else []))
-    tests = [cell for cell in study.cells if _on_test(cell)]
     statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(
         _stored_groups(plan, contenders, study),
@@ -136,10 +134,6 @@ def preview_rows(
     return "\n".join([f"{plan.name}: {experiment.title}", *texts])
 
 
-def _on_test(cell: Cell) -> bool:
-    return cell.labels["stage"] == "test"
-
-
 def _trial_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
     """Return the runs of the trials, evaluated on a share of the training samples."""
     cells = []
@@ -157,9 +151,7 @@ def _cheaper(plan: ComparePlan, one: Contender, settings: Mapping[str, Any]) -> 
 
 def _base_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell]:
     """Return the runs on validation that choose between the bases of a row, with seeds that no trial had."""
-    several = {
-        (name, one.place) for one in contenders for name in _own_bases(one) if len(_own_bases(one)) > 1
-    }
+    several = {(name, one.place) for one in contenders if len(one.bases) > 1 for name in one.bases}
     cells = []
     for one in contenders:
         if (one.row.name, one.place) in several:
@@ -167,23 +159,16 @@ def _base_cells(plan: ComparePlan, contenders: Sequence[Contender]) -> list[Cell
     return cells
 
 
-def _own_bases(one: Contender) -> tuple[str, ...]:
-    """Return the base of a row, and its base with the settings of the row, where it is another one."""
-    return one.bases[: len(one.bases) - len(one.row.also)]
-
-
 def _better_bases_first(contenders: Sequence[Contender], study: Study) -> list[Contender]:
     """Put the base that is better on validation first; it is the same for all seeds."""
-    means = {}
+    means: dict[Any, float] = {}
     for group in study.groups(stage="bases"):
         place = (group.labels["stream"], group.labels.get("buffer"))
         means[group.labels["row"], place] = -1.0 if group.missing else group.spread(CLASS_IL).mean
-    rows = []
-    for one in contenders:
-        own = [(-means.get((name, one.place), -1.0), number) for number, name in enumerate(_own_bases(one))]
-        bases = [_own_bases(one)[number] for _, number in sorted(own)]
-        rows.append(replace(one, bases=(*bases, *one.row.also)))
-    return rows
+    return [
+        replace(one, bases=tuple(sorted(one.bases, key=lambda name: -means.get((name, one.place), -1.0))))
+        for one in contenders
+    ]
 
 
 def _family(plan: ComparePlan, contenders: Sequence[Contender]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gplasc._io.display import Display, Moment
 from gplasc._io.files import write_atomic
 from gplasc._io.lock import Held, locked
-from gplasc._io.table import Column, Marked, Table
+from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.learning import checkpoints
 from gplasc.learning.devices import check_device, computes_bfloat16
@@ -109,11 +109,13 @@ def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
     study = _run_search(search, engine, display)
     search = replace(search, native=_is_native(study, search))
     trials = _finished(study)
-    table = write_atomic(search.out / "trials.csv", _trials_table(trials, search.space).to_csv())
+    table = write_atomic(search.out / "trials.csv", _table("", trials, search.space).to_csv())
     complete = sorted(_in_state(trials, "COMPLETE"), key=lambda trial: (-(trial.value or 0.0), trial.number))
     if not complete:
         raise UserError(f"none of the {len(trials)} trials was completed; see {table}")
-    replace(_best_table(trials, complete, search.space), notes=_shares(study, complete)).print()
+    counts = ", ".join(f"{len(_in_state(trials, s))} {s.lower()}" for s in ("COMPLETE", "PRUNED", "FAIL"))
+    title = f"the best of {len(trials)} trials ({counts}), percent"
+    _table(title, complete[:_SHOWN], search.space, _shares(study, complete)).print()
     best = write_atomic(search.out / "best.toml", _best(search, complete[0].params, complete[0].number))
     return [best, table]
 
@@ -347,26 +349,16 @@ def _best(search: Search, params: Mapping[str, Any], number: int) -> str:
     return f"{head}\n{search.best(params).to_toml()}"
 
 
-def _best_table(
-    trials: Sequence[FrozenTrial], complete: Sequence[FrozenTrial], names: Mapping[str, Any]
+def _table(
+    title: str, trials: Sequence[FrozenTrial], names: Iterable[str], notes: Sequence[str] = ()
 ) -> Table:
-    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-    counts = ", ".join(f"{len(_in_state(trials, state))} {word}" for state, word in states.items())
-    rows: list[list[Any]] = [
-        [t.number, *(t.params[name] for name in names), f"{t.value:.2f}"] for t in complete[:_SHOWN]
+    """Return a line for each trial; a pruned one has no accuracy after the last task."""
+    values = [t.value if t.state.name == "COMPLETE" else None for t in trials]
+    rows = [
+        [t.number, t.state.name.lower(), *map(t.params.get, names), value, t.user_attrs.get("run_id")]
+        for t, value in zip(trials, values, strict=True)
     ]
-    rows[0] = [Marked(str(value), "best") for value in rows[0]]
-    columns: list[Column | str] = [Column("trial", "left"), *names, "class-IL on validation"]
-    return Table(f"the best of {len(trials)} trials ({counts}), percent", columns, rows)
-
-
-def _trials_table(trials: Sequence[FrozenTrial], names: Mapping[str, Any]) -> Table:
-    rows = []
-    for t in trials:
-        value = t.value if t.state.name == "COMPLETE" else None
-        values = (t.params.get(name) for name in names)
-        rows.append([t.number, t.state.name.lower(), *values, value, t.user_attrs.get("run_id")])
-    return Table("", ["trial", "state", *names, "class_il_validation", "run_id"], rows)
+    return Table(title, ["trial", "state", *names, "class_il_validation", "run_id"], rows, notes)
 
 
 def _shares(study: Study, complete: Sequence[FrozenTrial]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,11 +57,10 @@ class Study:
         executor: Executor,
         display: Display | None = None,
         *,
-        again: Container[str] = (),
         later: int = 0,
     ) -> Study:
-        """Compute all runs without numbers and those named ``again``, see `compute`, and return the study itself."""
-        left = [cell for cell in self.cells if cell.run_id not in self.numbers or cell.run_id in again]
+        """Compute all runs without numbers, see `compute`, and return the study itself."""
+        left = [cell for cell in self.cells if cell.run_id not in self.numbers]
         self.outcomes |= compute(left, self.workspace, executor, display, later=later)
         for record in self.records:
             self.numbers.setdefault(record.run_id, {}).update(measured(record))

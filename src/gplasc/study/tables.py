@@ -12,9 +12,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
 from gplasc.published import Published, published
 from gplasc.published import tables as published_tables
-from gplasc.report.charts import Chart, Guide, Series, write_charts
 from gplasc.results.group import Group, Measure
-from gplasc.settings.presets import row_name
 from gplasc.study._conclusions import tests_table
 from gplasc.study.cell import named_values
 from gplasc.study.experiment import Caption
@@ -216,10 +214,9 @@ def comparison_tables(
 ) -> list[Table]:
     """Return the tables of a comparison, for each stream (default: all) one a kind.
 
-    The kinds are ``results`` on test, ``tests`` of the family, ``tuning`` with what was searched and chosen, and
-    ``gains``: class-IL on test with a column for each plug-in.
+    The kinds are ``results`` on test, ``tests`` of the family, and ``tuning`` with what was searched and chosen.
     """
-    makers = {"tests": tests_table, "tuning": _tuning, "gains": _gains}
+    makers = {"tests": tests_table, "tuning": _tuning}
     tables: list[Table | None] = []
     for table in result_tables(results.caption, results.groups(stage="test"), results.measures):
         if not streams or table.name in streams:
@@ -229,73 +226,12 @@ def comparison_tables(
 
 
 def write_comparison(results: Results, folder: Path) -> list[Path]:
-    """Write table.md, table.tex, table.csv with a line for each number, summary.json, and gains.svg."""
+    """Write table.md, table.tex, table.csv with a line for each number, and summary.json."""
     groups, tables = results.groups(stage="test"), comparison_tables(results)
     return [
         *write_tables(folder, results.caption, groups, results.measures, tables),
         results.write(folder / "summary.json"),
-        *write_gains(folder / "gains.svg", [results]),
     ]
-
-
-def write_gains(path: Path, comparisons: Sequence[Results]) -> list[Path]:
-    """Draw what is gained over each base, with intervals, and return the path; nothing if nothing is compared."""
-    chart = _gains_chart(comparisons)
-    return write_charts([chart], path.with_suffix(""), (".svg",), columns=1) if chart.drawable else []
-
-
-def _gains_chart(comparisons: Sequence[Results]) -> Chart:
-    """Return a chart with a place for each base and stream, and a mark for each row that is compared with it."""
-    rows = []
-    for results in comparisons:
-        tests = results.groups(stage="test")
-        gains = [(group, group.gain(CLASS_IL, tests)) for group in tests]
-        rows += [(group, results.caption.buffer(group), gain) for group, gain in gains if gain]
-    places = {(group.labels["stream"], buffer) for group, buffer, _ in rows}
-    several = len(places) > len({stream for stream, _ in places})
-    series = []
-    for number, name in enumerate(dict.fromkeys(_compared(group) for group, *_ in rows)):
-        own = [row for row in rows if _compared(row[0]) == name]
-        x = [f"{g.bases[0]} on {g.labels['stream']}" + f", buffer {buffer}" * several for g, buffer, _ in own]
-        series.append(Series(name, dict(zip(x, (gain for *_, gain in own), strict=True)), number))
-    splits = " and ".join(dict.fromkeys(results.evaluated_on for results in comparisons))
-    return Chart(
-        f"Gain in final class-IL accuracy on {splits}",
-        "compared with",
-        "paired difference, percentage points, 95 % interval",
-        tuple(series),
-        "; ".join(f"{g.row} on {g.labels['stream']}: {gain.mean:+.2f}" for g, _, gain in rows),
-        "interval",
-        guides=(Guide(0.0),),
-        name="gains",
-    )
-
-
-def _compared(group: Group) -> str:
-    """Return what is compared with the base: the plug-ins, or the row where its base has the same ones."""
-    plugins, row = "+".join(group.settings["plugins"]), str(group.labels["row"])
-    return row_name(plugins if row == f"{group.bases[0]}+{plugins}" else row, group.settings)
-
-
-def _gains(results: Results, stream: str) -> Table:
-    """Return class-IL on test of each row that others are compared with, and of these others, with their gains."""
-    groups = results.groups(stage="test", stream=stream)
-    cells: dict[tuple[int | None, str], dict[str, str]] = {}
-    for group in groups:
-        gain, row, base = group.gain(CLASS_IL, groups), group.row, group.base_among(groups)
-        name = row_name("+".join(group.settings["plugins"]) or row, group.settings) if base else ""
-        own = cells.setdefault((results.caption.buffer(group), base.row if base else row), {})
-        own[name] = "\n".join(map(str, filter(None, (group.spread(CLASS_IL), gain))))
-    names = [name for name in dict.fromkeys(name for own in cells.values() for name in own) if name]
-    return Table(
-        f"{stream}: final class-IL accuracy on {results.evaluated_on}, percent",
-        [Column("buffer"), *(Column(h, "left") for h in ("", "alone", *(f"with {name}" for name in names)))],
-        [[*place, *map(own.get, ("", *names))] for place, own in cells.items() if len(own) > 1],
-        [
-            "Mean ± std (n = number of seeds). Gain: mean of the paired differences, Student's interval of 95 percent."
-        ],
-        commands=[results.command],
-    )
 
 
 def _tuning(results: Results, stream: str) -> Table | None:
