@@ -119,8 +119,11 @@ def _best(panel: Panel, where: str) -> list[Finding]:
     best = max(groups, key=rank)
     value = best.spread(ACCURACY)
     of = f"the highest of {len(groups)}" if len(groups) > 1 else "the only method"
-    several = f"Standard deviation {value.std:.2f} over {value.count} seeds."
-    details = [f"{where}{of}", several if value.count > 1 else "One seed, so the order may be chance."]
+    several = (
+        f"Standard deviation {value.std:.2f} over {value.count} seeds." if value.count > 1 else "One seed."
+    )
+    chance = " The order may be chance." if value.count < ENOUGH_SEEDS and len(groups) > 1 else ""
+    details = [f"{where}{of}", several + chance]
     if published := panel.published(best, ACCURACY):
         details.append(f"The paper: {published[0]} ({published[0].label}{_at_full_scale(panel)}).")
     return [Finding(f"{value.mean:.2f} %", f"class-IL accuracy: {best.labels['row']}", tuple(details))]
