@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gplasc._io.reading import read_text
 from gplasc.errors import UserError
-from gplasc.settings.components import is_file
+from gplasc.settings.components import is_file, user_sources
 from gplasc.streams.files import inside
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []  # as long as the process
@@ -30,72 +27,33 @@ def moved(name: str, folder: str | Path) -> str:
 
 
 def collect_code(names: Sequence[str]) -> dict[str, str]:
-    """Return the source of users' files and of what they import from their own folders, by file name.
-
-    Raises:
-        UserError: If a file cannot be read, or two have the same name.
-    """
+    """Return the source of users' files and of what they import from their own folders, by file name."""
     sources: dict[str, str] = {}
-    origins: dict[str, Path] = {}
-    waiting = [(Path(place).parent, Path(place).name) for place in map(file_of, names) if place]
-    while waiting:
-        root, name = waiting.pop()
-        path = (root / name).resolve()
-        if origins.setdefault(name, path) != path:
-            raise UserError(f"two files are named {name}, {origins[name]} and {path}; rename one of them")
-        if name not in sources:
-            try:
-                sources[name] = read_text(path)
-                tree = ast.parse(sources[name])
-            except (UnicodeDecodeError, SyntaxError, ValueError) as error:
-                raise UserError(f"the file {path} cannot be read as Python ({error}); correct it") from None
-            waiting += [(root, found) for found in _imported(tree, root)]
+    for place in filter(None, map(file_of, names)):
+        for name, text in user_sources(place).items():
+            if sources.setdefault(name, text) != text:
+                raise UserError(f"two different files are named {name}; rename one of them")
     return sources
 
 
-def _imported(tree: ast.AST, root: Path) -> Iterator[str]:
-    """Yield the files below a folder that a module imports, relative to it."""
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [".".join(filter(None, (node.module, name))) for name in names]
-        for parts in (name.split(".") for name in names):
-            for count in range(1, len(parts) + 1):
-                place = "/".join(parts[:count])
-                yield from (
-                    file for file in (f"{place}.py", f"{place}/__init__.py") if (root / file).is_file()
-                )
-
-
 @contextmanager
-def code_folder(sources: Mapping[str, str]) -> Iterator[Path | str]:
-    """Yield a folder with copies of files that import each other, and nothing from where they came; "" without any.
-
-    Raises:
-        UserError: If a copy needs what was not copied.
-    """
+def code_folder(sources: Mapping[str, str]) -> Iterator[str]:
+    """Yield a folder with copies of files; "" without any. What they need and is not copied is an error."""
     if not sources:
         yield ""
         return
-    folder = tempfile.TemporaryDirectory(prefix="gplasc-code-")
-    _folders.append(folder)
+    _folders.append(tempfile.TemporaryDirectory(prefix="gplasc-code-"))
+    root = Path(_folders[-1].name)
     for name, source in sources.items():
-        path = Path(folder.name) / inside(name, Path(folder.name))
+        path = root / inside(name, root)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
-    mine = {name.removesuffix(".py").split("/")[0] for name in sources}
-    hidden = {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in mine}
-    before = [*sys.path]
-    sys.path.insert(0, folder.name)
     try:
-        yield Path(folder.name)
+        yield str(root)
     except UserError as error:
-        if any(kind in str(error) for kind in ("ImportError", "ModuleNotFoundError", "FileNotFoundError")):
+        if any(kind in str(error) for kind in ("ModuleNotFoundError", "FileNotFoundError")):
             raise UserError(
                 f"{error}; a state carries a copy of your file and of the modules next to it, no other files: name "
                 "weights by an absolute path, or pass the module in Python"
             ) from error
         raise
-    finally:
-        sys.path[:] = before
-        sys.modules.update(hidden)

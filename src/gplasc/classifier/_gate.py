@@ -114,6 +114,12 @@ class TaskRecord(Plain):
     refused: tuple[str, ...] = ()
     """Why the update did not replace the state; empty if it did."""
 
+    def relabeled(self, old: Label, name: Label | None) -> TaskRecord:
+        """Return the record with another label for a class; None removes it."""
+        names = (name if label == old else label for label in self.new_classes)
+        kept = tuple(dict.fromkeys(label for label in names if label is not None))
+        return self.model_copy(update={"new_classes": kept})
+
     def facts(self) -> dict[str, Any]:
         """Return the record for programs."""
         names = Figures.model_fields if self.figures else ()

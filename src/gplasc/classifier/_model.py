@@ -158,35 +158,24 @@ class Model(ABC):
         new.tasks = [*self.tasks, record]
         return new
 
-    def relabeled(self, changes: Mapping[Label, Label | None]) -> Self:
-        """Return a copy whose months have other labels; None removes one."""
-        new = copy.copy(self)
-        new.tasks = []
-        for task in self.tasks:
-            names = [changes.get(old, old) for old in task.new_classes]
-            kept = tuple(dict.fromkeys(name for name in names if name is not None))
-            new.tasks.append(task.model_copy(update={"new_classes": kept}))
-        return new
-
-    def edited(self, old: Label, name: Label | None) -> Self:
-        """Return the model without a class (None), or with another label for it, which may be that of another class.
-
-        Raises:
-            UserError: If there is no such class, or it is the only one.
-        """
-        if old not in self.names:
-            raise UserError(f"there is no class {old!r}; `gplasc info STATE` lists them")
-        if name is not None and type(name) is not type(old):
-            raise UserError(f"the label {name!r} is not of the kind of {old!r}; use text or numbers for all")
+    def edited(self, old: Label, name: Label | None, *, merge: bool = False) -> Self:
+        """Return the model without a class (None), with another label for it, or with it as part of another class."""
+        if missing := [label for label in (old, name) if label not in self.names and (label == old or merge)]:
+            raise UserError(f"there is no class {missing[0]!r}; `gplasc info STATE` lists them")
+        if name is not None and not merge and (name in self.names or type(name) is not type(old)):
+            raise UserError(
+                f"{name!r} is a class already, or no label like {old!r}; classes are joined by merge"
+            )
         if name == old or (len(self.labels) == 1 and name is None):
-            raise UserError(f"{old!r} is the only class" if name is None else f"{old!r} is the same class")
-        new = self.relabeled({old: name})
-        if name is not None and name not in self.names:
-            new.names = [name if label == old else label for label in self.names]
-        elif name is None:
+            raise UserError(f"{old!r} is the same class" if name else f"{old!r} is the only class")
+        new = copy.copy(self)
+        new.tasks = [task.relabeled(old, name) for task in self.tasks]
+        if name is None:
             new._forget(old)
-        else:
+        elif merge:
             new._merge(name, old)
+        else:
+            new.names = [name if label == old else label for label in self.names]
         return new
 
     def notes(self) -> list[str]:

@@ -54,8 +54,6 @@ class ContinualClassifier:
     >>> classifier = ContinualClassifier(quiet=True)  # on features of one's own
     >>> classifier.learn(*month("one", "three")).learn(*month("a", "eleven")).classes_
     array(['a', 'eleven', 'one', 'three'], dtype='<U6')
-    >>> classifier.tasks_[-1].new_classes
-    ('a', 'eleven')
 
     Args:
         method: "auto": the head that is best in cross-validation; "logistic", "slda" or "ncm": this head; or the
@@ -63,15 +61,13 @@ class ContinualClassifier:
         plugins: Names of plug-ins for a method that trains, or paths of Python files.
         encoder: "auto": a pretrained one; a name ("resnet18", "small"), ``FILE.py:function``,
             ``package.module:function``, a `torch.nn.Module` that maps images to vectors or feature maps, or a function
-            that builds one. A module is copied. With "auto" as the method, resnet18 and small are trained from scratch
-            by co2l with gplasc, and every other encoder is frozen.
+            that builds one. With method "auto", resnet18 and small are trained from scratch by co2l with gplasc.
         buffer: How many images (or features, of a frozen encoder) a method that trains remembers.
         seed: Seed of every random choice.
         device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
         scale: Which presets hold for a method that trains: ``"cpu"``, ``"paper"`` or ``"smoke"``.
         image_size: Width and height of the images; default: the encoder's own, or that of the first image.
-        held_out: Share of each class that a method that trains does not learn, for the accuracies; heads are
-            cross-validated and learn every image.
+        held_out: Share of each class that a method that trains does not learn, for the accuracies.
         keep_features: How many images of each class keep their features; default: all; 0: only sums are kept.
         reject: Share of known images that `is_unknown` may call unknown.
         thumbnails: Whether a small picture of each image is kept for the page.
@@ -146,14 +142,14 @@ class ContinualClassifier:
             Refused: If the limits do not hold; the classifier is as it was.
         """
         candidate = self._candidate(Intake(X, y, skip_corrupt=skip_corrupt))
-        if candidate is None:
-            self._say("nothing is new: every image was learned already")
-            return self
-        record = candidate.tasks[-1] = candidate.tasks[-1].judged(min_accuracy, max_damage)
-        self._say(str(record))
-        if record.refused:
+        record = candidate.tasks[-1].judged(min_accuracy, max_damage) if candidate else None
+        if not self.quiet:
+            print(record or "nothing is new: every image was learned already", file=sys.stderr)
+        if record and record.refused:
             raise Refused(record)
-        self._answer_from(candidate)
+        if candidate and record:
+            candidate.tasks[-1] = record
+            self._answer_from(candidate)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:  # noqa: N803
@@ -162,10 +158,7 @@ class ContinualClassifier:
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Forget everything and learn one month."""
-        new = type(self)(**self.get_params())
-        new.learn(X, y)
-        self.__dict__.pop("_model", None)
-        self._answer_from(new.model)
+        self._answer_from(type(self)(**self.get_params()).learn(X, y).model)
         return self
 
     def _candidate(self, intake: Intake, work: Work | None = None) -> Model | None:
@@ -191,10 +184,6 @@ class ContinualClassifier:
         """Answer from another model from now on."""
         self._model = (model, model.pipeline())  # in one step: another thread may be predicting
 
-    def _say(self, text: str) -> None:
-        if not self.quiet:
-            print(text, file=sys.stderr)
-
     # ---- editing -----------------------------------------------------------------------------------------------
 
     def forget(self, label: Label) -> Self:
@@ -207,16 +196,12 @@ class ContinualClassifier:
 
     def rename(self, old: Label, new: Label) -> Self:
         """Give a class another label."""
-        if new in self.model.labels:
-            raise UserError(f"there is a class {new!r} already; merge them")
-        self._answer_from(self.model.edited(old, new))
+        self._answer_from(self.model.edited(old, new, merge=False))
         return self
 
     def merge(self, one: Label, other: Label) -> Self:
         """Make the second class part of the first, exactly as if they had always been one."""
-        if one not in self.model.labels:
-            raise UserError(f"there is no class {one!r}; `gplasc info STATE` lists them")
-        self._answer_from(self.model.edited(other, one))
+        self._answer_from(self.model.edited(other, one, merge=True))
         return self
 
     # ---- prediction --------------------------------------------------------------------------------------------
