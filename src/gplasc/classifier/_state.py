@@ -49,6 +49,7 @@ _NAME = r"^[a-z]+-[0-9a-f]{32}\.(safetensors|pt|json)$"
 _LARGEST = 2**26  # bytes of an index
 _RESTORE = "restore the state folder from a copy"
 
+_Role = Literal["learned", "results", "encoder", "code"]
 _File = Annotated[str, Field(pattern=_NAME)]
 
 
@@ -71,7 +72,7 @@ class State(Plain):
     head: str
     calibration: Calibration | None
     kept: dict[str, int]
-    files: dict[Literal["learned", "results", "encoder", "code"], _File]
+    files: dict[_Role, _File]
     rows: list[_File]
     thumbnails: list[_File]
 
@@ -141,16 +142,24 @@ def _digest(index: Mapping[str, Any]) -> str:
 
 def fill_model(folder: Path, state: State, model: Model) -> None:
     """Fill a new model with what a state holds; a file that is not there raises FileNotFoundError."""
-    model.names, model.tasks, model.heads = list(state.names), list(state.tasks), list(state.heads)
-    model.head_name, model.calibration = state.head, state.calibration
+    for name in ("names", "tasks", "heads", "head", "calibration"):
+        setattr(model, name, getattr(state, name))
     model.load_tensors(read_tensors(folder, state.files["learned"]))
-    results = load(_read(folder, state.files["results"]))
-    model.results = Results(**results)
+    model.results, model.rows = read_results(folder, state), read_rows(folder, state)
 
+
+def read_results(folder: Path, state: State) -> Results:
+    """Return the predictions that were measured."""
+    return Results(**load(_read(folder, state.files["results"])))
+
+
+def read_rows(folder: Path, state: State) -> Rows:
+    """Return what is kept of the images."""
     chunks = [load(_read(folder, name)) for name in state.rows]
     images = [_split(load(_read(folder, name))) for name in state.thumbnails] or [()] * len(chunks)
-    model.rows = Rows.join(Rows(**c, thumbnails=pictures) for c, pictures in zip(chunks, images, strict=True))
-    model.rows.check(len(state.names))
+    rows = Rows.join(Rows(**chunk, thumbnails=few) for chunk, few in zip(chunks, images, strict=True))
+    rows.check(len(state.names))
+    return rows
 
 
 def read_code(folder: Path, state: State) -> dict[str, str]:
@@ -212,49 +221,43 @@ def write_state(
     candidate: bool = False,
 ) -> State:
     """Write a state, or a refused candidate next to it, while `held` holds the folder; the index is written last."""
-    files = {"learned": _put_tensors(folder, "learned", model.tensors())}
-    files["results"] = _put(
-        folder, "results", save({k: v.contiguous() for k, v in vars(model.results).items()})
-    )
-    name = model.options.encoder_name
+    name, config = model.options.encoder_name, model.options.config
+    results = {column: value.contiguous() for column, value in vars(model.results).items()}
+    files: dict[_Role, str] = {
+        "learned": _put_tensors(folder, "learned", model.tensors()),
+        "results": _put(folder, "results", save(results)),
+    }
     if (
         ":" in name and not name.startswith("gplasc.") and model.frozen_encoder
-    ):  # gplasc could not build it again
+    ):  # gplasc cannot build it again
         files["encoder"] = _put_tensors(folder, "encoder", model.frozen_encoder.state_dict())
     if code:
         files["code"] = _put(folder, "code", json.dumps(code).encode(), "json")
-    chunks, images = [], []
+    rows, thumbnails = [], []
     for month in model.rows.months():
-        columns = {name: value.contiguous() for name, value in vars(month).items() if name != "thumbnails"}
-        chunks.append(_put(folder, "rows", save(columns)))
+        columns = {
+            column: value.contiguous() for column, value in vars(month).items() if column != "thumbnails"
+        }
+        rows.append(_put(folder, "rows", save(columns)))
         if model.rows.thumbnails:
             lengths = torch.tensor([len(image) for image in month.thumbnails])
-            pixels = np.frombuffer(b"".join(month.thumbnails), dtype=np.uint8).copy()
-            images.append(
-                _put(folder, "thumbnails", save({"lengths": lengths, "bytes": torch.from_numpy(pixels)}))
-            )
+            content = torch.from_numpy(np.frombuffer(b"".join(month.thumbnails), dtype=np.uint8).copy())
+            thumbnails.append(_put(folder, "thumbnails", save({"lengths": lengths, "bytes": content})))
     old = read_state(folder) if (folder / INDEX).exists() else None
-    config = model.options.config
-    places = {
-        "method": moved(config.method, ""),
-        "plugins": tuple(moved(name, "") for name in config.plugins),
-    }
+    plugins = tuple(moved(plugin, "") for plugin in config.plugins)
     state = State(
         generation=old.generation + 1 if old else 1,
-        kind=model.kind,
         parameters=dict(parameters),
-        config=config.model_copy(update=places),
+        config=config.model_copy(update={"method": moved(config.method, ""), "plugins": plugins}),
         encoder=name,
         shape=model.options.shape,
-        names=model.names,
-        tasks=model.tasks,
-        heads=model.heads,
-        head=model.head_name,
-        calibration=model.calibration,
-        kept=model.kept,
-        files=files,  # type: ignore[arg-type]  # the names above
-        rows=chunks,
-        thumbnails=images,
+        **{
+            key: getattr(model, key)
+            for key in ("kind", "names", "tasks", "heads", "head", "calibration", "kept")
+        },
+        files=files,
+        rows=rows,
+        thumbnails=thumbnails,
     )
     if candidate:
         _write_index(folder / CANDIDATE, state)
@@ -307,50 +310,38 @@ def roll_back(folder: Path) -> State:
     return state
 
 
-def delete_history(folder: Path, since: int = 0) -> list[str]:
-    """Delete the refused update, and older states from a generation on; return their names."""
-    paths = [path for path in (folder / _PREVIOUS).glob("[0-9]*.json") if int(path.stem) >= since]
-    paths += [path for path in [folder / CANDIDATE] if path.exists()]
-    for path in paths:
-        path.unlink()
+def delete_history(folder: Path, since: int = 0) -> None:
+    """Delete the refused update, and older states from a generation on."""
+    for path in (folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")):
+        if path.name == CANDIDATE or int(path.stem) >= since:
+            path.unlink(missing_ok=True)
     clean(folder)
-    return [path.name for path in paths]
 
 
 def clean(folder: Path) -> None:
     """Delete the files in data/ that no index names; call it while `held` holds the folder."""
-    used: set[str] = set()
-    indexes = [folder / INDEX, folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")]
-    for path in indexes:
-        if path.exists():
-            used |= read_state(path.parent, path.name).all_files
-    for path in (folder / _DATA).glob("*"):
-        if re.fullmatch(_NAME[1:-1], path.name) and path.name not in used:
-            with suppress(OSError):  # it does no harm
+    paths = [folder / INDEX, folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")]
+    with suppress(UserError, OSError):  # of a damaged index the files are not known; others do no harm
+        used = {
+            name for path in paths if path.exists() for name in read_state(path.parent, path.name).all_files
+        }
+        for path in (folder / _DATA).glob("*"):
+            if re.fullmatch(_NAME[1:-1], path.name) and path.name not in used:
                 path.unlink()
 
 
 def delete_pending(folder: Path) -> None:
-    """Delete what a task left that was being learned; call it while `held` holds the folder.
-
-    The folder is renamed first: a process that is killed here must not leave checkpoints without the file that names
-    their task.
-    """
-    pending = folder / PENDING
-    if pending.exists():
-        unused = pending.replace(folder / f".{PENDING}.{secrets.token_hex(4)}.tmp")
+    """Delete what a task left that was being learned; call it while `held` holds the folder."""
+    if (
+        folder / PENDING
+    ).exists():  # renamed first: a kill must not leave checkpoints without the name of their task
+        unused = (folder / PENDING).replace(folder / f".{PENDING}.{secrets.token_hex(4)}.tmp")
         shutil.rmtree(unused, ignore_errors=True)
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a state folder for writing; what killed processes left is removed.
-
-    If the block raises an error before anything was written, what it made is removed too.
-
-    Raises:
-        UserError: If another process holds it, or it cannot be written.
-    """
+    """Hold a state folder for writing; what killed processes left, and a new folder if it stays empty, is removed."""
     new = not folder.exists()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give the folder of a classifier's state, or a new name")
@@ -372,14 +363,9 @@ def held(folder: Path) -> Iterator[None]:
         try:
             yield
         except Exception:
-            _remove_unused(folder, new=new)
+            with suppress(OSError):  # Windows does not delete a file that is held
+                if [entry.name for entry in folder.iterdir()] == [_LOCK]:
+                    (folder / _LOCK).unlink()
+                    if new:
+                        folder.rmdir()
             raise
-
-
-def _remove_unused(folder: Path, *, new: bool) -> None:
-    """Remove the lock file of a folder that holds nothing else, and the folder itself if it is new."""
-    with suppress(OSError):  # Windows does not delete a file that is held
-        if [entry.name for entry in folder.iterdir()] == [_LOCK]:
-            (folder / _LOCK).unlink()
-            if new:
-                folder.rmdir()

@@ -15,21 +15,26 @@ def _report(
     tables: Path | None = None,
     figures: Path | None = None,
 ) -> int:
-    """Write one HTML page about runs.
+    """Write one HTML page about runs, or about the last update of a classifier.
 
-    It opens offline. Its tables and figures can be written as files, too.
+    It opens offline. Tables and figures about runs can be written as files, too.
 
     For example:
 
     gplasc report runs --out report.html --tables tables
 
     Args:
-        runs: Folders of runs; every complete run in or below them is taken; default: runs.
+        runs: Folders of runs, of which every complete one is taken, or of a classifier's state; default: runs.
         out: The page to write.
         title: Heading of the page.
         tables: Folder for the tables as Markdown, LaTeX and CSV.
         figures: Folder for the figures as SVG and PDF.
     """
+    if len(runs) == 1 and any((runs[0] / name).is_file() for name in ("state.json", "candidate.json")):
+        from gplasc.classifier.page import write_page
+
+        print(write_page(runs[0], out, f"Classifier {runs[0].name}"))
+        return 0
     from gplasc.report.page import write_report
 
     for path in write_report(runs or (Path("runs"),), out, title=title, tables=tables, figures=figures):
