@@ -92,7 +92,7 @@ class Frozen(Model):
         valid = measurable(y, fold)
         self.calibration = None
         if classes > 1 and bool(valid.any()):
-            cosines = cosines_to_means(x, y, fold, classes)
+            cosines = cosines_to_means(x, y, classes)
             reject = self.options.given["reject"]
             self.calibration = Calibration.of(scores[valid], cosines[valid], y[valid], reject)
         return Results.of(y, self.rows.month[kept], scores, valid, self.calibration)

@@ -131,10 +131,9 @@ class TaskRecord(Plain):
     def __str__(self) -> str:
         new = ", ".join(map(str, self.new_classes[:8])) + (", ..." if len(self.new_classes) > 8 else "")
         lines = [f"{self.images} images learned in {duration(self.seconds)}; new classes: {new or 'none'}"]
-        best = "  chosen: the best in cross-validation" if len(self.heads) > 1 else ""
         for row in self.heads:
-            share = row.reason if row.right is None else f"{Share(count=row.right, of=row.of)}"
-            lines.append(f"  head {row.name:<9}{share}{best if row.name == self.head else ''}")
+            share = "" if row.right is None else f"{Share(count=row.right, of=row.of)}  "
+            lines.append(f"  head {row.name:<9}{share}{row.reason}")
         if self.figures:
             f, texts = (
                 self.figures,

@@ -55,7 +55,9 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
     ]
     sections = [
         Section("The update", (Table("", ["figure", f"{task.measured}, 95 % interval"], figures),)),
-        Section("Heads", (Table("", ["head", "right, cross-validated"], heads),)) if heads else None,
+        Section("Heads", (Table("", ["head", "right, cross-validated", "reason"], heads),))
+        if heads
+        else None,
         Section(
             "Accuracy by month", (Table("", ["month", "new classes", "images", "right now, %"], months),)
         ),
