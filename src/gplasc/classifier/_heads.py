@@ -165,13 +165,15 @@ def compare_heads(
 ) -> tuple[list[HeadScore], str, Tensor]:
     """Cross-validate heads on features (N, D), as many as the time allows by estimate, the cheapest first.
 
-    The first in the order of `HEADS` is taken that is at most one standard error of the paired difference below the best.
+    The first of `HEADS` is taken that is at most a standard error of the paired difference below the best.
 
     Returns:
         The comparison, the name of the head, and its cross-validated scores (N, C).
     """
     mask, left = measurable(y, fold), _SECONDS
-    count, scores, right = int(mask.sum()), {}, {}
+    count = int(mask.sum())
+    scores: dict[str, Tensor] = {}
+    right: dict[str, Tensor] = {}
     costs = {name: seconds(name, len(x), classes, x.shape[1]) for name in names}
     table = {}
     for name in sorted(names, key=lambda name: costs[name]):

@@ -41,7 +41,8 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
         [text, str(getattr(task.figures, name)).strip()] for name, text in _FIGURES.items() if task.figures
     ]
     heads = [
-        [row.name, row.reason or str(Share(count=row.right or 0, of=row.of)).strip()] for row in task.heads
+        [h.name, str(Share(count=h.right, of=h.of)) if h.right is not None else "", h.reason]
+        for h in task.heads
     ]
     months: list[list[Value]] = [
         [
