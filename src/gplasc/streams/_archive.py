@@ -31,7 +31,16 @@ MEMBERS = 250_000
 _HEADER_BYTES = 2**20
 
 _DECOMPRESS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
+# RuntimeError: a zip with a password, or with a compression that cannot be read.
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    gzip.BadGzipFile,
+    RuntimeError,
+)
 
 
 def extract(archive: Path, into: Path) -> Path:
@@ -52,8 +61,6 @@ def extract(archive: Path, into: Path) -> Path:
                     _unpack(archive, temporary)
     except _DAMAGED as error:
         raise damaged(archive, f"is damaged, incomplete or refused ({str(error)[:200]})") from error
-    except NotImplementedError as error:
-        raise UserError(f"{archive} uses a compression that cannot be read ({error})") from error
     except OSError as error:
         raise UserError(
             f"{archive} cannot be unpacked into {into}: {error.strerror or error}; "
@@ -93,10 +100,6 @@ def _zip_members(archive: Path, target: Path) -> Iterator[_Member]:
     """Yield the members of a zip; zipfile itself keeps names inside the target."""
     with open_regular(archive) as file, zipfile.ZipFile(file) as packed:
         for member in packed.infolist():
-            if member.flag_bits & 0x1:
-                raise UserError(
-                    f"{archive} is locked with a password; unpack it yourself and name the folder"
-                )
             if stat.S_ISLNK(member.external_attr >> 16):
                 raise tarfile.ReadError(f"its member {member.filename!r} is a link")
             yield member.filename, member.file_size, partial(packed.extract, member, target)
@@ -106,9 +109,9 @@ def _tar_members(archive: Path, target: Path) -> Iterator[_Member]:
     """Yield the members of a tar; tarfile's data filter keeps names inside the target."""
     with ExitStack() as stack:
         stream: Any = stack.enter_context(open_regular(archive))
-        for magic, decompress in _DECOMPRESS.items():
-            if stream.peek(8).startswith(magic):
-                stream = stack.enter_context(decompress(stream))
+        head = stream.peek(8)
+        for decompress in (function for magic, function in _DECOMPRESS.items() if head.startswith(magic)):
+            stream = stack.enter_context(decompress(stream))
         metered = _Metered(stream)
         tar = stack.enter_context(tarfile.open(fileobj=cast(Any, metered), mode="r|"))
         for member in tar:

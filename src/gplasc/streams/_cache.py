@@ -136,7 +136,5 @@ def _make(target: Path, images: ImageFiles, size: int, skip_corrupt: bool) -> No
             file.flush()
             os.fsync(file.fileno())
         if len(skipped) == len(names):
-            raise UserError(
-                f"none of the {len(names)} images below {images.root} can be decoded; is it the right folder?"
-            )
+            raise UserError(f"none of the {len(names)} images of {images.root} can be decoded; check it")
         (temporary / "skipped.json").write_text(json.dumps(skipped))

@@ -33,9 +33,7 @@ def as_images(data: Any, name: str) -> Tensor:
     if data.dtype != torch.uint8:
         raise UserError(f"{name} has the type {data.dtype}; give images as uint8, with values from 0 to 255")
     if data.is_meta or data.layout is not torch.strided:
-        raise UserError(
-            f"{name} is a {data.layout} tensor on {data.device}; give a dense tensor with content"
-        )
+        raise UserError(f"{name} is a {data.layout} tensor on {data.device}; give a dense one with content")
     x: Tensor = data.cpu()
     if x.ndim == 3:
         x = x.unsqueeze(1)

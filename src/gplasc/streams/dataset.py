@@ -182,26 +182,27 @@ def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> l
         return torch.randperm(count, generator=Generators(seed)["class order"]).tolist()
     if order is None:
         return list(range(count))
-    try:
-        chosen = [operator.index(number) for number in order]
-    except TypeError:
-        chosen = []
+    chosen = _whole_numbers(order)
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(count)):
         raise UserError(
-            f"class_order is {order!r:.99}; it must list numbers from 0 to {count - 1}, each at most once"
+            f"class_order is {order!r:.99}; list numbers from 0 to {count - 1}, each at most once"
         )
     return chosen
+
+
+def _whole_numbers(values: Any) -> list[int]:
+    try:
+        return [operator.index(value) for value in values]
+    except TypeError:
+        return []
 
 
 def _task_sizes(count: int, wanted: int | Sequence[int]) -> list[int]:
     if isinstance(wanted, int) and 1 <= wanted <= count:
         # A number of classes that does not divide leaves a smaller last task.
         return [min(wanted, count - start) for start in range(0, count, wanted)]
-    try:
-        sizes = [wanted] if isinstance(wanted, int) else [operator.index(size) for size in wanted]
-    except TypeError:
-        sizes = []
-    if isinstance(wanted, int) or min(sizes, default=0) < 1 or sum(sizes) != count:
+    sizes = _whole_numbers(wanted)
+    if min(sizes, default=0) < 1 or sum(sizes) != count:
         raise UserError(
             f"classes_per_task is {wanted!r}; it must be a whole number from 1 to {count}, the number of classes, or "
             f"positive numbers, one for each task, that add up to {count}"

@@ -118,9 +118,7 @@ def split_by_name(root: Path, folders: Sequence[str], seed: int) -> list[tuple[s
     for number, folder in enumerate(folders):
         files = [f"{folder}/{name}" for name in list_images(root / folder)]
         if len(files) < 2:
-            raise UserError(
-                f"{root / folder} has {len(files)} images, but a class needs two, one of them for testing"
-            )
+            raise UserError(f"{root / folder} has {len(files)} images; a class needs two, one for testing")
         test = held_out_names(files, seed)
         images += [(file, number, file in test) for file in files]
     return images

@@ -34,10 +34,9 @@ class Download:
     folder: str = ""  # that it is saved in, below the data folder
 
     def __post_init__(self) -> None:
-        if not all(url.startswith("https://") for url in self.urls):
-            raise ValueError(f"{self.name} has an address that is not https")
-        if not re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", self.checksum):
-            raise ValueError(f"{self.name} has the checksum {self.checksum!r}")
+        known = re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", self.checksum)
+        if not known or not all(url.startswith("https://") for url in self.urls):
+            raise ValueError(f"{self.name} has an address that is not https, or an unknown kind of checksum")
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,8 @@ class StreamInfo:
     @property
     def shape(self) -> str:
         """Tasks x classes and image size in words, for listings."""
-        tasks = f"{self.tasks} x {self.classes_per_task}" if self.tasks else f"n x {self.classes_per_task}"
         size = f"{self.image_size} px" if self.image_size else "any size"
-        return f"{tasks}, {size}"
+        return f"{self.tasks or 'n'} x {self.classes_per_task}, {size}"
 
     def known_checksums(self) -> dict[str, str]:
         """Return file name -> checksum of every published file whose checksum is known."""

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, overload
 from weakref import WeakValueDictionary
 
@@ -111,16 +110,10 @@ class Stream(Sequence[Task]):
         self._plans = tuple(plans)
         self._alive: WeakValueDictionary[int, Task] = WeakValueDictionary()
 
-    # What follows from all tasks is computed on first access: a slice of many tasks costs nothing until it is read.
-
     @cached_property
     def class_names(self) -> tuple[str, ...]:
         """All classes, in order of appearance: ``class_names[label]``."""
         return tuple(name for plan in self._plans for name in plan.class_names)
-
-    @cached_property
-    def _first_classes(self) -> tuple[int, ...]:
-        return tuple(accumulate(self.classes_per_task, initial=0))
 
     @property
     def num_classes(self) -> int:
@@ -152,7 +145,7 @@ class Stream(Sequence[Task]):
         return task
 
     def _read(self, number: int) -> Task:
-        plan, first = self._plans[number], self._first_classes[number]
+        plan, first = self._plans[number], sum(self.classes_per_task[:number])
         classes = range(first, first + len(plan.class_names))
 
         def samples(read: Callable[[], Samples]) -> Samples:
@@ -164,11 +157,10 @@ class Stream(Sequence[Task]):
             number, classes, plan.class_names, train, test, plan.validation and samples(plan.validation)
         )
 
-    def __getstate__(
-        self,
-    ) -> dict[str, Any]:  # for copies and pickles: without tasks and what follows from all of them
-        drawn = ("_alive", "class_names", "_first_classes")
-        return {key: value for key, value in self.__dict__.items() if key not in drawn}
+    # Copies and pickles are without the tasks that were read, and without what follows from all tasks.
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in ("_alive", "class_names")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

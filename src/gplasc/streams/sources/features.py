@@ -52,9 +52,7 @@ def read_index(folder: Path) -> dict[str, Any]:
             raise ValueError("classes_per_task and class_names do not agree")
         return index
     except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(
-            f"{folder} holds no features ({error}); write them with `gplasc features --out {folder}`"
-        ) from None
+        raise UserError(f"{folder} holds no features ({error}); run `gplasc features`") from None
 
 
 def _read(request: Request) -> ArrayFiles:
@@ -79,9 +77,7 @@ def _load(index: dict[str, Any], parts: dict[str, list[Path]]) -> Dataset:
         labels = torch.cat(y)
         agree = len({part.shape[1:] for part in x}) == 1
         if not agree or not len(labels) or labels.min() < 0 or labels.max() >= len(names):
-            raise UserError(
-                f"the features in {paths[0].parent} do not fit together; run `gplasc features` again"
-            )
+            raise UserError(f"the features in {paths[0].parent} do not agree; run `gplasc features` again")
         splits.append(Split(torch.cat(x), labels))
     train, test = splits
     return Dataset(train, test, names, (), (), classes_per_task=max(counts), features=True)

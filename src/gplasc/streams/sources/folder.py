@@ -50,9 +50,7 @@ def _with_seeded_split(root: Path, seed: int, notes: tuple[str, ...] = ()) -> Im
 def _classes(root: Path) -> list[str]:
     classes = list_folders(root)
     if len(classes) < 2:
-        raise UserError(
-            f"{root} has {len(classes)} class folders, at least two are needed: {root}/CLASS/IMAGE.jpg"
-        )
+        raise UserError(f"{root} has {len(classes)} class folders, two are needed: {root}/CLASS/IMAGE.jpg")
     return classes
 
 

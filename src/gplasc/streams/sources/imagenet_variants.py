@@ -20,9 +20,7 @@ def _read(request: Request) -> ImageFiles:
     root = locate(request)
     wnids = [name for name in list_folders(root) if _WNID.fullmatch(name)]
     if not wnids:
-        raise UserError(
-            f"{root} has no folder named by a WordNet id (n01443537, ...); name the unpacked data set"
-        )
+        raise UserError(f"{root} has no folder named by a WordNet id (n01443537, ...); name the data set")
     images = sorted(split_by_name(root, wnids, _SPLIT_SEED), key=lambda image: image[2])
     # Where a user can read them; rewritten only when they changed.
     lists = [cache_folder() / "splits" / f"{request.info.name}-{split}.txt" for split in ("train", "test")]

@@ -53,9 +53,7 @@ def _load(info: StreamInfo, paths: list[Path]) -> Dataset:
     train = _read_split(*paths[:2])
     for other, labels in _FIRST_LABELS.items():
         if other != info.name and train.labels[:10].tolist() == labels:
-            raise UserError(
-                f"{paths[0].parent} holds the files of {other}, not of {info.name}; name another folder"
-            )
+            raise UserError(f"{paths[0].parent} holds the files of {other}, not of {info.name}; name another")
     return Dataset(train, _read_split(*paths[2:]), _NAMES[info.name], info.mean, info.std)
 
 

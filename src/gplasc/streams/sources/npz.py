@@ -38,9 +38,7 @@ _CHUNK = 1024  # images that are converted at once
 def _read(request: Request) -> ArrayFiles:
     path = request.path
     if not path.is_file():
-        raise UserError(
-            f"{path} does not exist or is not a file; write npz:PATH with a file made by numpy.savez"
-        )
+        raise UserError(f"{path} does not exist or is not a file; write one with numpy.savez")
     return ArrayFiles(lambda: _load(path, request.seed), [path])
 
 
@@ -73,13 +71,7 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     with open_regular(path) as file:
         head = file.read(6)
         if not head.startswith(b"PK"):
-            what = (
-                "holds a single array"
-                if head == b"\x93NUMPY"
-                else "is not an npz file"
-                if head
-                else "is empty"
-            )
+            what = {b"": "is empty", b"\x93NUMPY": "holds a single array"}.get(head, "is not an npz file")
             raise UserError(f"{path} {what}; write several arrays with numpy.savez")
         try:
             with zipfile.ZipFile(file) as archive:

@@ -31,13 +31,10 @@ _FEW_ROWS, _LONGEST_LABEL = 10_000, 1000
 def _read(request: Request) -> ArrayFiles:
     """Find the parquet files: PATH itself, or those in the folder PATH or in its folder ``data``."""
     path = request.path
-    paths = (
-        [path] if path.is_file() else sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet"))
-    )
+    files = sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet"))
+    paths = [path] if path.is_file() else files
     if not paths:
-        raise UserError(
-            f"{path} is no parquet file and no folder with parquet files; write parquet:PATH with one"
-        )
+        raise UserError(f"{path} is no parquet file and no folder with some; write parquet:PATH with one")
     return ArrayFiles(lambda: _load(request, paths), paths)
 
 
@@ -51,9 +48,7 @@ def _load(request: Request, paths: list[Path]) -> Dataset:
     test_name = next((name for name in _TEST_NAMES if name in kinds.values()), None)
     train = [path for path in paths if kinds[path] not in _TEST_NAMES]
     if not train:
-        raise UserError(
-            f"{request.path} has test files but no training files; their names must begin with train"
-        )
+        raise UserError(f"{request.path} has no training files; let their names begin with train")
     names: list[str] | None = None
     splits = []
     for group in filter(None, (train, [path for path in paths if kinds[path] == test_name])):
@@ -63,9 +58,8 @@ def _load(request: Request, paths: list[Path]) -> Dataset:
             names = _read_file(path, request.image_size, images, labels) or names
         splits.append((images, np.array(labels)))
         if splits[-1][1].ndim != 1 or splits[-1][1].dtype.kind not in "iuU":
-            raise UserError(
-                f"{request.path} has labels of type {splits[-1][1].dtype}; whole numbers or text are needed"
-            )
+            what = f"labels of type {splits[-1][1].dtype}; whole numbers or text are needed"
+            raise UserError(f"{request.path} has {what}")
     if not test_name:
         splits = _split(*splits[0], request)
     if names is not None:  # only those that occur, in the order of the labels
@@ -161,9 +155,7 @@ def _split(
     for value in set(labels.tolist()):
         rows = [str(row) for row in (labels == value).nonzero()[0]]
         if len(rows) < 2:
-            raise UserError(
-                f"{request.path}: class {value} has one image; two are needed, one of them for testing"
-            )
+            raise UserError(f"{request.path}: class {value} has one image; give two, one for testing")
         tested |= set(map(int, held_out_names(rows, request.seed)))
     parts = [row for row in range(len(labels)) if row not in tested], sorted(tested)
     return [([images[row] for row in part], labels[part]) for part in parts]

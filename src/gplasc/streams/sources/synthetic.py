@@ -47,9 +47,7 @@ def parse(text: str) -> Synthetic:
     settings = Synthetic(**values)
     images = settings.tasks * settings.classes * (settings.train + settings.test)
     if settings.channels not in (1, 3) or images * settings.channels * settings.size**2 > _MOST_BYTES:
-        raise UserError(
-            f"synthetic:{text}: channels must be 1 or 3, and all images at most {_MOST_BYTES >> 30} GB"
-        )
+        raise UserError(f"synthetic:{text}: channels are 1 or 3, and images at most {_MOST_BYTES >> 30} GB")
     return settings
 
 
