@@ -19,7 +19,6 @@ import torch
 from gplasc.errors import UserError
 from gplasc.results.group import Group
 from gplasc.results.statistics import Difference, spread
-from gplasc.runs.restore import restore
 from gplasc.study.stored import Results, read_results
 
 _ALONE = 1e6  # so large that the scores of the method's own predictor no longer count
@@ -27,7 +26,7 @@ _ALONE = 1e6  # so large that the scores of the method's own predictor no longer
 
 def measure(folder: Path, weights: list[float], data_dir: str) -> dict[float, list[float]]:
     """Return class-IL and the share of images assigned to the last task by weight; only 1 without prototypes."""
-    run = restore(folder, data_dir=data_dir, device="cpu")
+    run = Result.read(folder).load(data_dir=data_dir, device="cpu")
     predictor = run.learner.ctx.predictor
     assert predictor is not None
     samples = [run.evaluation_samples(task) for task in run.stream]

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from gplasc.learning import Callback, Learner
-from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_inputs
+from gplasc.runs.build import build_learner, open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
 
 SLOW = '''

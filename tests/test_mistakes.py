@@ -17,7 +17,7 @@ import gplasc
 from gplasc._io.display import Live, Moment
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
-from gplasc.runs.restore import restore
+from gplasc.runs.result import Result
 from gplasc.streams import open_stream
 
 STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2"
@@ -362,11 +362,11 @@ def test_a_copied_record_of_another_run_is_refused(capsys):
     with pytest.raises(UserError, match=said):
         run("finetune", seed=1)
     with pytest.raises(UserError, match=said):
-        restore(second.folder)
+        Result.read(second.folder).load()
     assert call("report", "out") == 0
     assert said in capsys.readouterr().err
     shutil.copytree(first.folder, "kept")  # under a name of one's own
-    assert restore(Path("kept")).record.run_id == first.run_id
+    assert Result.read(Path("kept")).load().record.run_id == first.run_id
 
 
 def test_a_complete_record_that_cannot_be_read_is_not_to_be_deleted():

@@ -21,8 +21,7 @@ from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, Plugin
 from gplasc.learning.checkpoints import digest
 from gplasc.memory import Buffer
-from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_inputs
+from gplasc.runs.build import build_learner, open_inputs
 from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.components import error_in_user_file, find_component, section_names
 from gplasc.streams import Samples

@@ -25,7 +25,7 @@ from gplasc.learning import Callback, checkpoints
 from gplasc.report.page import write_report
 from gplasc.results.record import read_record
 from gplasc.runs.execute import execute
-from gplasc.runs.restore import restore
+from gplasc.runs.result import Result
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.streams import fingerprint, from_dataset
@@ -221,7 +221,7 @@ def _report(place: Path) -> str:
 
 def _restore(place: Path) -> str:
     (folder,) = (place / "runs").iterdir()
-    restored = restore(folder, device="cpu")
+    restored = Result.read(folder).load(device="cpu")
     return digest([value.sum().item() for value in restored.network.state_dict().values()])
 
 

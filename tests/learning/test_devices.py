@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from gplasc._io.transfer import transfer
 from gplasc.learning.devices import Hardware
-from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_inputs
+from gplasc.runs.build import build_learner, open_inputs
 
 
 def trained(tiny, precision="float32", compiled=False):

@@ -8,8 +8,7 @@ from torch import nn
 
 from gplasc.learning.checkpoints import digest
 from gplasc.learning.distributed import Processes, joined
-from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_inputs
+from gplasc.runs.build import build_learner, open_inputs
 from gplasc.runs.spec import RunRequest
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=3,train=10,test=6"

@@ -12,7 +12,7 @@ import torch
 
 from gplasc.cli import main
 from gplasc.paper import is_grid, list_experiments, load_experiment
-from gplasc.runs.restore import restore
+from gplasc.runs.result import Result
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_methods
 from gplasc.study.stored import read_results
@@ -57,7 +57,7 @@ def command(words: list[str]) -> tuple[int, str]:
 
 def restored_run(folder: Path) -> tuple[dict[str, torch.Tensor], list[int], dict[str, object]]:
     """Return tensors, predictions for the samples it was evaluated on, and accuracy matrices of a finished run."""
-    run = restore(folder, device="cpu")
+    run = Result.read(folder).load(device="cpu")
     ctx = run.learner.ctx
     with torch.no_grad():
         scores = [ctx.predictor(run.features(run.evaluation_samples(task))) for task in run.stream]

@@ -7,7 +7,7 @@ from gplasc._io.display import Display
 from gplasc.errors import UserError
 from gplasc.evaluation.accuracy import accuracy_rows
 from gplasc.runs.execute import execute
-from gplasc.runs.restore import restore
+from gplasc.runs.result import Result
 from gplasc.runs.workspace import Workspace
 
 
@@ -18,7 +18,7 @@ def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path
         Workspace(tmp_path, device="cpu"),
         display=Display(),
     )
-    run = restore(result.folder, device="cpu")
+    run = Result.read(result.folder).load(device="cpu")
     assert run.config.run_id == result.run_id
     assert not run.network.training
     task = run.stream[2]
@@ -33,21 +33,21 @@ def test_the_network_is_the_one_that_was_trained(method, plugins, tiny, tmp_path
 
 
 def test_wrong_or_damaged_folders(tiny, tmp_path):
-    with pytest.raises(UserError, match="no finished run"):
-        restore(tmp_path)
+    with pytest.raises(UserError, match="no complete run"):
+        Result.read(tmp_path).load()
     result = execute(tiny("finetune"), Workspace(tmp_path, device="cpu"), display=Display())
     other = execute(tiny("finetune", seed=1), Workspace(tmp_path, device="cpu"), display=Display())
     weights = result.folder / "weights.safetensors"
     good = weights.read_bytes()
     weights.write_bytes((other.folder / "weights.safetensors").read_bytes())
     with pytest.raises(UserError, match="not those of its record"):
-        restore(result.folder)
+        Result.read(result.folder).load()
     weights.write_bytes(good[:-100])
     with pytest.raises(UserError, match="cannot be read"):
-        restore(result.folder)
+        Result.read(result.folder).load()
     weights.write_bytes(good)
     record = json.loads((result.folder / "record.json").read_text())
     record["settings"]["model"]["encoder"] = "resnet18"
     (result.folder / "record.json").write_text(json.dumps(record))
     with pytest.raises(UserError, match="do not belong"):
-        restore(result.folder)
+        Result.read(result.folder).load()

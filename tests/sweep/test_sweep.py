@@ -19,10 +19,9 @@ import pytest
 from gplasc._io.display import Display, Lines, Live, Moment
 from gplasc.cli import main
 from gplasc.errors import Interrupted, UserError
-from gplasc.runs._folder import RunFolder
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
-from gplasc.runs.workspace import Workspace
+from gplasc.runs.workspace import RunFolder, Workspace
 from gplasc.study._grid import check_seeds, parse_axes
 from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import _unique, compute

@@ -88,7 +88,7 @@ def _features(
     """
     from gplasc._io.display import display
     from gplasc.learning.devices import check_device
-    from gplasc.runs.inputs import write_features
+    from gplasc.runs.build import write_features
     from gplasc.runs.spec import RunRequest
     from gplasc.settings.parse import parse_assignments
 

@@ -17,8 +17,7 @@ from gplasc.learning.devices import check_device
 from gplasc.learning.evaluator import evaluation_samples
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of, pool_sizes, steps_per_task
-from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_inputs
+from gplasc.runs.build import build_learner, open_inputs
 from gplasc.runs.spec import RunSpec
 from gplasc.streams import Stream
 
@@ -32,8 +31,7 @@ def measure_cost(
 ) -> tuple[float, str]:
     """Take a few steps of the first two tasks and extrapolate; return the seconds and a text with details.
 
-    Nothing is written. Where a step of a whole batch would take longer than a second, a step of a few samples is
-    extrapolated too. The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
+    The linear probe's own optimizer steps are not counted; in the cached mode they are a small part.
     """
     config, device = spec.config, check_device(device)
     stream, encoder = open_inputs(spec, data_dir, device=device)

@@ -25,13 +25,11 @@ from gplasc.methods import find_method
 from gplasc.models import Encoder
 from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs._describe import describe
-from gplasc.runs._folder import RunFolder
-from gplasc.runs.build import build_learner
-from gplasc.runs.inputs import open_inputs
+from gplasc.runs.build import build_learner, open_inputs
 from gplasc.runs.precision import settle
 from gplasc.runs.result import Result
 from gplasc.runs.spec import RunSpec
-from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, Workspace
+from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,16 +17,18 @@ from gplasc.learning.checkpoints import digest
 from gplasc.learning.devices import check_device
 from gplasc.learning.evaluator import evaluation_samples
 from gplasc.models import EncoderBuilder, Network
-from gplasc.results.record import Record, read_record
-from gplasc.runs.build import build_learner
+from gplasc.results.record import Record
+from gplasc.runs.build import build_learner, open_inputs
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
-from gplasc.runs.inputs import open_inputs
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import WEIGHTS
 from gplasc.settings.components import is_file, source_digest
 from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
 from gplasc.streams.arrays import as_images
+
+if TYPE_CHECKING:
+    from gplasc.runs.result import Result
 
 
 @dataclass(frozen=True)
@@ -70,34 +72,28 @@ class Restored:
 
 
 def restore(
-    folder: Path,
-    *,
-    spec: RunSpec | None = None,
-    method: str | None = None,
-    plugins: Sequence[str] = (),
-    encoder: str | nn.Module | EncoderBuilder | None = None,
-    data_dir: str | Path | None = None,
-    stream: Stream | None = None,
-    device: str | None = None,
+    result: Result,
+    named: Sequence[str | None],
+    encoder: str | nn.Module | EncoderBuilder | None,
+    stream: Stream | None,
+    data_dir: str | Path | None,
+    device: str | None,
 ) -> Restored:
-    """Load the network of a finished run, checked bit for bit against its record, and open its stream.
-
-    Code is loaded from the files that ``spec`` or the caller names, never from those that a record names. `stream` is
-    the stream itself where it has no name that can be opened.
-    """
-    record = read_record(folder)
-    if record is None:
-        raise UserError(f"there is no finished run in {folder}; run it, or give the folder of another one")
+    """Load a run, see `Result.load`; code is loaded from files that its settings or the caller name, not its record."""
+    record, folder = result.record, result.folder
     choice = None if encoder is None else choose_encoder(encoder)
-    if spec is None:
-        spec = _planned(record, (method, *plugins), choice)
-    elif spec.run_id != record.run_id:
+    spec = None if any(named) or choice else result._spec
+    spec = spec or _planned(record, named, choice)
+    if spec.run_id != record.run_id and spec is result._spec:
         raise UserError(
             f"{folder} holds the run {record.run_id}, not {spec.run_id}; run it again with --restart"
         )
     path = folder / WEIGHTS
-    tensors, device = _read_weights(path), check_device(device)
-    own_encoder = choice.encoder if choice else None
+    tensors, device, own_encoder = (
+        _read_weights(path),
+        check_device(device),
+        choice.encoder if choice else None,
+    )
     stream, opened = open_inputs(spec, data_dir, stream=stream, encoder=own_encoder, device=device)
     learner = build_learner(spec.config, stream, encoder=opened, device=device)
     ctx = learner.ctx

@@ -130,16 +130,7 @@ class Result:
         """
         from gplasc.runs.restore import restore
 
-        return restore(
-            self.folder,
-            spec=None if method or plugins or encoder is not None else self._spec,
-            method=method,
-            plugins=plugins,
-            encoder=encoder,
-            stream=stream,
-            data_dir=data_dir,
-            device=device,
-        )
+        return restore(self, (method, *plugins), encoder, stream, data_dir, device)
 
     @property
     def _heading(self) -> str:

@@ -69,7 +69,7 @@ class RunSpec(Settings):
 
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
         """Add the digest of the data to what the run id covers; `stream` is one that has no name."""
-        return self._with_data(fingerprint(stream or self.config.stream, data_dir=data_dir))
+        return self._identify("data", fingerprint(stream or self.config.stream, data_dir=data_dir))
 
     @property
     def precision_is_open(self) -> bool:
@@ -80,13 +80,11 @@ class RunSpec(Settings):
         """Return the run in the precision for devices that compute bfloat16, or for others; a given one stays."""
         if not self.precision_is_open:
             return self
-        source = (
-            "auto: as it was begun"
-            if begun
-            else "auto: suited the encoder and the device when it was planned"
-        )
+        source = "as it was begun" if begun else "suited the encoder and the device when it was planned"
         config = _with_precision(self.config, native=native)
-        return self.model_copy(update={"config": config, "sources": {**self.sources, _PRECISION: source}})
+        return self.model_copy(
+            update={"config": config, "sources": {**self.sources, _PRECISION: f"auto: {source}"}}
+        )
 
     @classmethod
     def stored(cls, record: Record, method: str, plugins: Sequence[str]) -> RunSpec:
@@ -100,8 +98,10 @@ class RunSpec(Settings):
         named = {"method": method, "plugins": tuple(plugins)}
         return cls(config=config.model_copy(update=named | options), sources=record.sources)
 
-    def _with_data(self, digest: str) -> RunSpec:
-        return self.model_copy(update={"config": _identified(self.config, "data", digest)})
+    def _identify(self, name: str, digest: str | None) -> RunSpec:
+        """Add a digest, if there is one, to what the run id covers."""
+        identity = self.config.identity | ({name: digest} if digest else {})
+        return self.model_copy(update={"config": self.config.model_copy(update={"identity": identity})})
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,14 @@ class RunRequest:
     """The method whose presets a method of the user's own takes; default: see `_preset_owner`."""
 
     def resolve(self) -> RunSpec:
-        """Build the complete settings of the run.
-
-        Later ones win: the defaults in the code, the presets of the scale for this stream, method and buffer, then
-        ``settings``, then the encoder.
-        """
+        """Build the complete settings from the defaults, the presets, ``settings`` and the encoder; later ones win."""
         components = (self.method, *self._check_names())
         kinds = find_components(self.method, components[1:])
         names = {
             f"{section}.{accepted}": f"{section}.{name}"
-            for section, kind in (Config.sections() | _settings(kinds)).items()
+            for section, kind in (
+                Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
+            ).items()
             for accepted, name in kind.accepted_names().items()
         }
         settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
@@ -160,8 +158,7 @@ class RunRequest:
         options = _options(kinds, {section: groups.pop(section) for section in kinds})
         config: Config = _validated(Config, about | groups | options, "")
         _check_values(config)
-        if encoder := (self.encoder or choose_encoder(config.model.encoder)).identity:
-            config = _identified(config, "encoder", encoder)
+        encoder = self.encoder or choose_encoder(config.model.encoder)
         sources |= dict.fromkeys(("stream", "method", "plugins", "scale", *given), "given")
         if self.seed:
             sources["seed"] = "given"
@@ -171,15 +168,17 @@ class RunRequest:
         sources = {name: sources.get(name, OURS) for name in config.flat()}
         own = zip(components, owners.values(), strict=True)
         presets = {name: owner for name, owner in own if is_file(name)}
-        return RunSpec(config=config, sources=sources, presets=presets)
+        spec = RunSpec(config=config, sources=sources, presets=presets)
+        return spec._identify("encoder", encoder.identity)
 
     def _check_names(self) -> tuple[str, ...]:
         """Check the type of each name; return the plug-ins."""
-        known = "give a name (see `gplasc list`)"
-        if not isinstance(self.stream, str):
-            raise UserError(f"stream is {self.stream!r}; {known}, folder:PATH or npz:PATH")
-        if not isinstance(self.method, str):
-            raise UserError(f"method is {self.method!r}; {known} or the path of a Python file")
+        for name, more in (
+            ("stream", ", folder:PATH or npz:PATH"),
+            ("method", " or the path of a Python file"),
+        ):
+            if not isinstance(value := getattr(self, name), str):
+                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){more}")
         if not isinstance(self.plugins, Iterable):
             raise UserError(
                 f"plugins is {self.plugins!r}; give a list of names such as ['gplasc'], or leave it out"
@@ -245,11 +244,7 @@ def _is_own(stream: str) -> bool:
 
 
 def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
-    """Return the built-in method or plug-in whose presets one takes: its own, or those of its class or base class.
-
-    A class says it by ``LIKE``; a class that is derived from a built-in one takes that one's presets. None: it is of no
-    family that has presets.
-    """
+    """Return whose presets a component takes: its own, those of ``LIKE``, or those of its built-in base class."""
     if not is_file(name):
         return name
     for base in kind.__mro__:
@@ -261,11 +256,6 @@ def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
     return None
 
 
-def _identified(config: Config, name: str, digest: str) -> Config:
-    """Add a digest to what the run id covers."""
-    return config.model_copy(update={"identity": {**config.identity, name: digest}})
-
-
 def _with_precision(config: Config, *, native: bool) -> Config:
     """Return the configuration with what the precision "auto" stands for."""
     model, trained = config.model, config.model.encoder_lr > 0 and not config.stream.startswith("features:")
@@ -274,10 +264,7 @@ def _with_precision(config: Config, *, native: bool) -> Config:
 
 
 def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None) -> list[RunSpec]:
-    """Like `RunSpec.identified` for many runs, looking at each stream once.
-
-    Settings whose data is missing are returned as they are; their run will say so.
-    """
+    """Like `RunSpec.identified` for many runs, looking at each stream once; missing data is left to the runs."""
 
     @cache
     def digest(stream: str) -> str | None:
@@ -286,18 +273,14 @@ def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None
         except UserError:
             return None
 
-    return [spec if (data := digest(spec.config.stream)) is None else spec._with_data(data) for spec in specs]
-
-
-def _settings(kinds: Mapping[str, type[Component[Any]]]) -> dict[str, type[Settings]]:
-    return {section: kind.Settings for section, kind in kinds.items()}
+    return [spec._identify("data", digest(spec.config.stream)) for spec in specs]
 
 
 def _options(
     kinds: Mapping[str, type[Component[Any]]], values: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the fields of `Config` for the settings of method and plug-ins."""
-    groups = {name: _validated(kind, values[name], f"{name}.") for name, kind in _settings(kinds).items()}
+    groups = {name: _validated(kind.Settings, values[name], f"{name}.") for name, kind in kinds.items()}
     return {
         "options": {name: group.model_dump(mode="json") for name, group in groups.items()},
         "hashed_options": {name: group.hashed_values() for name, group in groups.items()},
@@ -368,9 +351,7 @@ def _full_name(name: str, known: Mapping[str, str]) -> str:
 def _owner_of(name: str) -> str | None:
     """Return the first built-in component that has a setting, and how it is named."""
     section, _, last = name.rpartition(".")
-    finders = (("plug-in", list_plugins(), find_plugin), ("method", list_methods(), find_method))
-    for noun, names, find in finders:
-        for owner in names:
-            if section in ("", owner) and last in find(owner).Settings.accepted_names():
-                return f"{noun} {owner}"
-    return None
+    kinds = {f"plug-in {owner}": find_plugin(owner).Settings for owner in list_plugins()}
+    kinds |= {f"method {owner}": find_method(owner).Settings for owner in list_methods()}
+    own = (title for title, kind in kinds.items() if last in kind.accepted_names())
+    return next((title for title in own if section in ("", title.split()[1])), None)

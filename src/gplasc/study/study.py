@@ -12,6 +12,7 @@ from gplasc._io.table import Column, Table
 from gplasc.results.group import Group, Measure, by_measure, measured
 from gplasc.results.record import Record, read_record
 from gplasc.runs.precision import settle
+from gplasc.runs.result import Result
 from gplasc.runs.spec import identify_all
 from gplasc.runs.workspace import Workspace
 from gplasc.study._forecast import forecast
@@ -165,17 +166,9 @@ class Study:
 
     def restore(self, cell: Cell) -> Restored:
         """Open a complete run: its network and its stream, which runs of the same stream share."""
-        from gplasc.runs.restore import restore
-
-        place, config = self.workspace, cell.spec.config
-        key = (config.stream, config.data)
-        opened = restore(
-            place.out / cell.run_id,
-            spec=cell.spec,
-            data_dir=place.data_dir,
-            device=place.device,
-            stream=self._streams.get(key),
-        )
+        place, key = self.workspace, (cell.spec.config.stream, cell.spec.config.data)
+        result = replace(Result.read(place.out / cell.run_id), _spec=cell.spec)
+        opened = result.load(stream=self._streams.get(key), data_dir=place.data_dir, device=place.device)
         self._streams[key] = opened.stream
         return opened
 
