@@ -19,6 +19,7 @@ import torch
 from gplasc.errors import UserError
 from gplasc.results.group import Group
 from gplasc.results.statistics import Difference, spread
+from gplasc.runs.result import Result
 from gplasc.study.stored import Results, read_results
 
 _ALONE = 1e6  # so large that the scores of the method's own predictor no longer count

@@ -71,14 +71,11 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
     Return a table with one column for each combination, and whether all checks passed.
     """
     pairs = [(name, ()), *((name, (plugin,)) for plugin in plugins)]
-    with suppress(
-        UserError
-    ):  # if it is no plug-in, what is wrong with it is said when it is taken for a method
+    # If it is no plug-in, what is wrong with it is said when it is taken for a method.
+    with suppress(UserError):
         find_component(name, "plugins", Plugin)
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
-    columns = {
-        "+".join(section_names(method, added)): _check_method(method, added) for method, added in pairs
-    }
+    columns = {"+".join(section_names(*pair)): _check_method(*pair) for pair in pairs}
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
@@ -87,9 +84,6 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
 def _cell(outcome: _Outcome) -> Marked:
     text = f": {outcome.detail}" if outcome.detail else ""
     return Marked(f"passed{text}", "better") if outcome.passed else Marked(f"FAILED{text}", "worse")
-
-
-# ---- one subject and its runs ------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -202,9 +196,6 @@ def _global_seed(seed: int) -> Iterator[None]:
         yield
 
 
-# ---- the checks --------------------------------------------------------------------------------------------------
-
-
 def _learns(subject: _Subject) -> str:
     """The whole stream is learned, with finite terms and a last batch of one sample."""
     learner, trail = subject.first
@@ -283,9 +274,6 @@ CHECKS: Mapping[str, Callable[[_Subject], str | None]] = {
     "task-IL at least class-IL": _task_il,
 }
 """The checks by name; each returns a remark or nothing, and raises if it fails."""
-
-
-# ---- images that a method keeps ----------------------------------------------------------------------------------
 
 
 class _Forgetful(_Trail):

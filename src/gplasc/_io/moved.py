@@ -12,35 +12,20 @@ from types import ModuleType
 _ALIASES = {"config": ("settings.types", "settings.parse"), "loop": ("criterion.loop",)}
 """Old modules that can still be imported, and the modules that have their names now."""
 
-_MOVED = {
-    "bench": "benchmarks/ of the source tree",
-    "build": "gplasc.runs.build",
-    "components": "gplasc.settings.components",
-    "cost": "gplasc.runs.cost",
-    "encoders": "gplasc.runs.encoder",
-    "experiments": "gplasc.paper",
-    "export": "gplasc.classifier.export",
-    "features": "gplasc.runs.features",
-    "files": "gplasc._io.files",
-    "learning.batchnorm": "gplasc.learning.distributed",
-    "learning.digest": "gplasc.learning.checkpoints",
-    "learning.gradients": "gplasc.learning.Context",
-    "learning.sgd": "gplasc.learning.optimizer",
-    "lock": "gplasc._io.lock",
-    "presets": "gplasc.settings.presets",
-    "progress": "gplasc._io.display",
-    "quadratic": "gplasc.memory.quadratic",
-    "reference": "gplasc.published",
-    "resolve": "gplasc.runs.spec",
-    "restore": "gplasc.runs.restore",
-    "running": "gplasc.run and gplasc.runs",
-    "show": "gplasc.runs.show",
-    "streams.images": "gplasc.streams.files",
-    "streams.pixels": "gplasc.streams.decode and gplasc.streams.arrays",
-    "sweep": "gplasc.study",
-    "transfer": "gplasc._io.transfer",
-    "tune": "gplasc.study",
+_HOMES = {
+    "gplasc.runs": "build cost encoders features resolve restore running show",
+    "gplasc._io": "files lock progress transfer",
+    "gplasc.study": "sweep tune",
+    "gplasc.settings": "components presets",
+    "gplasc.learning": "learning.batchnorm learning.digest learning.gradients learning.sgd",
+    "gplasc.streams": "streams.images streams.pixels",
+    "gplasc.paper": "experiments",
+    "gplasc.published": "reference",
+    "gplasc.classifier.export": "export",
+    "gplasc.memory.quadratic": "quadratic",
+    "benchmarks/ of the source tree": "bench",
 }
+_MOVED = {old: home for home, names in _HOMES.items() for old in names.split()}
 
 
 class _Finder(MetaPathFinder, Loader):

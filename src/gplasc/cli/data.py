@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -43,17 +44,14 @@ def _data(
         raise UserError(f"gplasc data {action} needs the name of a stream; see `gplasc data list`")
     if action == "check":
         return 0 if commands.check_data(name, data_dir, skip_corrupt=skip_corrupt) else 1
-    if action == "path":
-        paths = [commands.data_path(name, data_dir)]
-    elif action == "get":
-        from gplasc.streams.download import download
+    from gplasc.streams import open_stream
+    from gplasc.streams.download import download
+    from gplasc.streams.preview import draw_preview
 
-        paths = download(name, data_dir)
-    else:
-        from gplasc.streams import open_stream
-        from gplasc.streams.preview import draw_preview
-
+    if action == "show":
         paths = [draw_preview(open_stream(name, data_dir=data_dir), out or Path(f"{name}.png"))]
+    else:
+        paths = download(name, data_dir) if action == "get" else [commands.data_path(name, data_dir)]
     print("\n".join(printable(str(path), lines=False) for path in paths))
     return 0
 
@@ -94,12 +92,7 @@ def _features(
 
     settings = {"model.encoder": encoder, "model.encoder_lr": 0.0, "model.feature_views": views}
     resolved = RunRequest(stream, "ncm", scale=scale, settings=settings | parse_assignments(set)).resolve()
-    shown = display(place.quiet)
-    try:
-        text = write_features(
-            resolved, out, data_dir=place.data_dir, device=check_device(place.device), display=shown
-        )
-    finally:
-        shown.close()
-    print(text)
+    device = check_device(place.device)
+    with closing(display(place.quiet)) as shown:
+        print(write_features(resolved, out, data_dir=place.data_dir, device=device, display=shown))
     return 0

@@ -94,12 +94,8 @@ def _list(*, json: bool = False) -> int:
     if json:
         print(json_module.dumps(groups))
         return 0
-    from rich.console import Console
-    from rich.table import Table
+    from gplasc._io.table import Column, Table
 
     for title, entries in groups.items():
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False)
-        for name, text in entries.items():
-            table.add_row(name, text, style=None)
-        Console().print(table, "")
+        Table("", [title, Column("", "left")], [*entries.items()]).print(compact=True)
     return 0
