@@ -20,7 +20,7 @@ from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
 from gplasc.study.cell import Outcome
-from gplasc.study.points import _published_space, tune_space
+from gplasc.study.points import tune_space
 from gplasc.study.search import Search, _finished, _open_study, _run_search, on_validation, tune
 
 optuna = pytest.importorskip("optuna")
@@ -46,9 +46,9 @@ def test_the_spaces_are_those_of_the_paper(stream):
     for row in csv.DictReader(SPACES.read_text().splitlines()):
         if stream.replace("seq-tinyimagenet", "seq-tinyimg") in row["dataset"].split("/"):
             wanted[NAMES[row["parameter"]]] = {float(value) for value in row["values"].split(";")}
-    found = _published_space(RunRequest(stream, "co2l", ["gplasc"], scale="paper").resolve().config)
+    found = tune_space((), RunRequest(stream, "co2l", ["gplasc"], scale="paper").resolve().config)
     assert {name: set(map(float, values)) for name, values in found.items()} == wanted
-    cheaper = _published_space(RunRequest(stream, "co2l", ["gplasc"], scale="cpu").resolve().config)
+    cheaper = tune_space((), RunRequest(stream, "co2l", ["gplasc"], scale="cpu").resolve().config)
     assert set(found) - set(cheaper) == {"train.first_epochs", "train.epochs", "train.batch"}
 
 

@@ -102,7 +102,7 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
     contenders = []
     for row, stream, buffer in places:
         config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
-        row = row.with_settings({name: value for name, value in given.items() if _has(config, name)})
+        row = row.with_settings({name: given[name] for name in given if name in _names(config)})
         contenders.append(Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
     configs = [one.config for one in contenders]
     if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
@@ -114,12 +114,10 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
     _check_known("axis", parse_axes(plan.space), configs)
     space = fair_space(plan.space)
     by_place = {(one.row.name, one.place): one.config for one in contenders}
-    contenders = [
+    return [
         _with_trials(one, plan, space, by_place.get((one.row.base or "", one.place), one.config))
         for one in contenders
     ]
-    _check_tune_set(plan, contenders)
-    return contenders
 
 
 def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
@@ -153,8 +151,11 @@ def _with_trials(one: Contender, plan: ComparePlan, space: Axes, anchor: Config)
     """Add what is searched; a row and its base search what they share over the values of the base."""
     if anchor.method != one.config.method:
         anchor = one.config
-    fixed = _set_names(one)
-    axes = {n: values for n, values in axes_of(space, one.config, anchor).items() if n not in fixed}
+    own = one.row.settings  # what a row sets itself is not searched
+    axes = axes_of(space, one.config, anchor)
+    axes = {n: values for n, values in axes.items() if not {n, n.rpartition(".")[2]} & own.keys()}
+    for name in {*parse_assignments(plan.tune_set)} & axes.keys():
+        raise UserError(f"--tune-set {name}: it is searched; leave it out, or fix it for all rows with --set")
     try:
         trials = make_trials(axes, one.config, anchor, plan.trials, plan.search_seed)
     except UserError as error:
@@ -181,31 +182,16 @@ def with_settings_of_others(contenders: Sequence[Contender]) -> list[Contender]:
     return [replace(one, bases=bases.get(id(one), ())) for one in rows]
 
 
-def _set_names(one: Contender) -> set[str]:
-    """Return the full names of what a row sets itself, which is therefore not searched."""
-    settings = one.row.settings
-    return {full for full in one.config.flat() if full in settings or full.rpartition(".")[2] in settings}
-
-
-def _has(config: Config, name: str) -> bool:
-    return any(name in (full, full.rpartition(".")[2]) for full in config.flat())
+def _names(config: Config) -> set[str]:
+    """Return the full names of the settings and their last parts."""
+    return {name for full in config.flat() for name in (full, full.rpartition(".")[2])}
 
 
 def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> None:
     for name in names:
-        if not any(_has(config, name) for config in configs):
+        if not any(name in _names(config) for config in configs):
             every = {full for config in configs for full in config.flat() if "." in full}
             raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
-
-
-def _check_tune_set(plan: ComparePlan, contenders: Sequence[Contender]) -> None:
-    """Check that no setting of the trials alone is searched; that it exists is checked with the runs."""
-    searched = {name for one in contenders for name in one.searched}
-    for name in parse_assignments(plan.tune_set):
-        if name in searched:
-            raise UserError(
-                f"--tune-set {name}: it is searched; leave it out, or fix it for all rows with --set"
-            )
 
 
 def _stem(name: str) -> str:

@@ -110,7 +110,7 @@ def print_comparison(study: Study, results: Results, files: Sequence[Path]) -> i
 def methods_alone(plan: ComparePlan) -> Experiment:
     """Return the experiment of a plan that names none: its methods, with and without its plug-ins, are the rows."""
     names = " with and without ".join(", ".join(some) for some in (plan.methods, plan.plugins) if some)
-    title = f"{names} on {', '.join(plan.streams)}"
+    title = f"{names or plan.name} on {', '.join(plan.streams)}"
     return Experiment(name=plan.name, title=title, streams=plan.streams, rows=())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -156,9 +156,7 @@ class Experiment(Caption):
         keep = self.row_filter(only)
         cells = [
             self.cell(row, stream, buffer, seed, scale)
-            for row in self.rows
-            for stream in row.streams or self.streams
-            for buffer in row.buffers or self.buffers or (None,)
+            for row, stream, buffer in self._places()
             if keep(row, stream, buffer) and (not methods or row.method in methods)
             for seed in seeds or SEEDS[scale]
         ]
@@ -168,28 +166,30 @@ class Experiment(Caption):
 
     def row_filter(self, only: Sequence[str]) -> Callable[[Row, str, int | None], bool]:
         """Return what tells whether a row with a stream and a buffer is kept; see `cells`."""
-        names = {
-            "streams": set(self.streams) | {s for row in self.rows for s in row.streams or ()},
-            "buffers": {str(b) for row in self.rows for b in row.buffers or self.buffers or ()},
-            "rows": {name for row in self.rows for name in (row.name, row.group) if name},
-        }
-        wanted: dict[str, list[str]] = {}
+
+        def facts(row: Row, stream: str, buffer: int | None) -> tuple[set[str], ...]:
+            return {stream}, set() if buffer is None else {str(buffer)}, {row.name, row.group or row.name}
+
+        names = [
+            set().union(*kind) for kind in zip(*(facts(*place) for place in self._places()), strict=True)
+        ]
+        wanted = [[word for word in only if fnmatch.filter(known, word)] for known in names]
         for word in only:
-            kinds = [kind for kind, allowed in names.items() if fnmatch.filter(allowed, word)]
-            if not kinds:
-                every = set().union(*names.values())
+            if not any(word in words for words in wanted):
+                every = set().union(*names)
                 raise UserError(f"{self.name} has nothing called '{word}'; {did_you_mean(word, every)}")
-            for kind in kinds:
-                wanted.setdefault(kind, []).append(word)
 
         def keep(row: Row, stream: str, buffer: int | None) -> bool:
-            facts = {"streams": [stream], "buffers": [str(buffer)], "rows": [row.name, row.group or row.name]}
-            return all(
-                any(fnmatch.fnmatchcase(fact, word) for fact in facts[kind] for word in words)
-                for kind, words in wanted.items()
-            )
+            pairs = zip(facts(row, stream, buffer), wanted, strict=True)
+            return all(not words or any(fnmatch.filter(own, word) for word in words) for own, words in pairs)
 
         return keep
+
+    def _places(self) -> Iterator[tuple[Row, str, int | None]]:
+        for row in self.rows:
+            for stream in row.streams or self.streams:
+                for buffer in row.buffers or self.buffers or (None,):
+                    yield row, stream, buffer
 
 
 @lru_cache

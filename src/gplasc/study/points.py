@@ -27,19 +27,16 @@ _MOST_POINTS = 20_000
 
 
 def tune_space(words: Sequence[str], config: Config) -> Axes:
-    """Return what `gplasc tune` searches: the values that a user gives, else those that the paper searched."""
-    return _given_space(words) if words else _published_space(config)
-
-
-def _published_space(config: Config) -> Axes:
-    """Return the values that the paper searched, by the full name of each setting that the run has.
+    """Return what `gplasc tune` searches: the values that a user gives, else those that the paper searched.
 
     The numbers of epochs and the batch size, which decide the cost, are searched at paper scale alone.
 
     >>> from gplasc.runs.spec import RunRequest
-    >>> _published_space(RunRequest("seq-digits", "er", scale="cpu").resolve().config)
+    >>> tune_space((), RunRequest("seq-digits", "er", scale="cpu").resolve().config)
     {'train.lr': (0.1, 0.2, 0.3, 0.5, 1.0)}
     """
+    if words:
+        return _given_space(words)
     spaces = _read("spaces.toml")["space"]
     space = next(s for s in spaces if any(fnmatch.fnmatchcase(config.stream, p) for p in s["streams"]))
     wanted = space["values"] | (space["paper"] if config.scale == "paper" else {})
