@@ -72,9 +72,8 @@ class GPLASC(Regions):
         num_tasks: The number of tasks to prepare directions for.
         feature_dim: The number of features.
         margin: The share by which the squared radius of a region is reduced, in [0, 1).
-        lambda_range: The weight of the range term. The paper has 1.0 for all three weights, next to a contrastive loss.
-            Next to cross-entropy 0.1 already cost a point of accuracy (benchmarks/criterion_safety.py), so the defaults
-            are smaller.
+        lambda_range: The weight of the range term. The paper has 1.0 for all three weights, see `published`; added to
+            cross-entropy they cost accuracy (benchmarks/criterion_safety.py), so the defaults are smaller.
         lambda_position: The weight of the position term.
         lambda_distill: The weight of the distillation term.
         lambda_assign: The weight of the assignment term.

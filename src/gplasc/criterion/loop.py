@@ -18,7 +18,7 @@ from gplasc.losses.checks import check_tensor
 from gplasc.memory import Buffer
 from gplasc.memory.balanced import balanced_update
 from gplasc.memory.reservoir import offer
-from gplasc.models import steady_statistics
+from gplasc.models.statistics import evaluating, steady_statistics
 from gplasc.random import Generators
 
 _NO_LABELS = torch.empty(0, dtype=torch.int64)
@@ -193,12 +193,9 @@ class GPLASCLoop:
         tasks = self.tasks_done if self.task is None else max(self.tasks_done, self.task + 1)
         if tasks == 0:
             raise UserError("no task was begun; call begin_task() first")
-        criterion, training = self.criterion, self.encoder.training
-        self.encoder.eval()
-        try:
+        criterion = self.criterion
+        with evaluating(self.encoder):
             features = self.encoder(x)
-        finally:
-            self.encoder.train(training)
         places = criterion.class_places(tasks)[: sum(count or 0 for count in criterion.class_counts[:tasks])]
         return add_places(scores, features, places / criterion.assign_temperature, weight).argmax(dim=1)
 
@@ -277,7 +274,7 @@ class GPLASCLoop:
 
     def _check_labels(self, y: Tensor) -> None:
         """Check that the task has no more labels than classes, and warn if it has none of its own."""
-        labels, count = self._task_labels.tolist(), self.criterion.class_counts[self.task or 0]
+        labels, count = self._task_labels.tolist(), self.criterion.class_counts[self.tasks_done]
         if count is not None and len(labels) > count:
             raise UserError(
                 f"task {self.task} has the labels {', '.join(map(str, labels))}, but num_classes says {count}: pass "

@@ -42,9 +42,7 @@ class Component(Generic[SettingsType]):
             UserError: If one has other arguments, for instance those of an older version.
         """
         contract = Method if issubclass(cls, Method) else Plugin
-        for name in ("parts", "loss", "adjust_gradients", "after_step"):
-            if not hasattr(contract, name):
-                continue
+        for name in sorted(vars(contract).keys() & {"parts", "loss", "adjust_gradients", "after_step"}):
             wanted = list(inspect.signature(getattr(contract, name)).parameters)
             given = inspect.signature(getattr(cls, name))
             try:
