@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gplasc.report import style
-from gplasc.report.charts import Chart, Guide, Series
+from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.render import render_blocks
 from gplasc.results.statistics import Spread, spread
@@ -21,7 +21,7 @@ def chart(title: str = "title", kind: str = "line") -> Chart:
         Series("first", {x[0]: Spread(1.0, 0.5, 3), x[1]: spread([]), x[2]: spread([3.0])}),
         Series("a <b> $c$", {x[0]: spread([2.0]), x[1]: spread([])}, color=9, hollow=True),
     )
-    return Chart(title, "place", "value", series, "words", kind=kind, guides=(Guide(-5.0, "low"),))  # type: ignore[arg-type]
+    return Chart(title, "place", "value", series, "words", kind=kind, guides={-5.0: "low"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)

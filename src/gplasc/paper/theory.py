@@ -204,7 +204,6 @@ def _print(rows: Sequence[dict[str, Any]]) -> None:
 def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     """Write theory.png and theory.svg: radius, center norm and loss above the bound, over the threshold."""
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     titles = {
         "radius": "radius of the class simplex",
@@ -212,10 +211,6 @@ def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
         "excess": "loss above the bound",
     }
     curve = [-1 + 2 * index / 400 for index in range(401)]
-    counts = sorted({row["classes"] for row in rows})
-    looks: list[dict[str, Any]] = [
-        {"color": style.color(i), "marker": style.marker(i), "markersize": 4.2} for i in range(len(counts))
-    ]
     full = {"markeredgecolor": "white", "markeredgewidth": 0.4, "zorder": 4}
     hollow = {"markerfacecolor": "white", "markeredgewidth": 0.9, "zorder": 3}
     with style.paper_style():
@@ -223,10 +218,17 @@ def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
         panels = figure.subplots(1, 3)
         for axes, (name, title) in zip(panels, titles.items(), strict=True):
             axes.set(title=title, xlabel="threshold k", xlim=(-1.04, 1.04))
-            for look, count in zip(looks, counts, strict=True):
-                if name != "excess":
-                    heights = [getattr(Shape.in_theory(count, k), name) for k in curve]
-                    axes.plot(curve, heights, color=look["color"], linewidth=1)
+            for index, count in enumerate(sorted({row["classes"] for row in rows})):
+                look: dict[str, Any] = {
+                    "color": style.color(index),
+                    "marker": style.marker(index),
+                    "markersize": 4.2,
+                }
+                heights = (
+                    [] if name == "excess" else [getattr(Shape.in_theory(count, k), name) for k in curve]
+                )
+                line = curve[: len(heights)]
+                axes.plot(line, heights, **look, linewidth=1, markevery=[], label=f"{count} classes")
                 for row in (row for row in rows if row["classes"] == count):
                     # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
                     height = max(abs(row[name]), 1e-7) if name == "excess" else row[f"measured_{name}"]
@@ -234,18 +236,7 @@ def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
         axes.axhline(_LOSS_TOLERANCE, color="#5C6670", linewidth=0.8, linestyle=(0, (4, 3)))
         axes.text(-0.98, 1.25 * _LOSS_TOLERANCE, "tolerance", fontsize=6.5, color="#5C6670", va="bottom")
         axes.set(yscale="log", ylim=(5e-8, 2))
-        short: dict[str, Any] = {
-            "color": style.INK,
-            "marker": "o",
-            "linestyle": "none",
-            "markerfacecolor": "white",
-        }
-        handles = [
-            *(
-                Line2D([], [], **look, linewidth=1, label=f"{n} classes")
-                for look, n in zip(looks, counts, strict=True)
-            ),
-            Line2D([], [], **short, markersize=4.2, label="one dimension short"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        axes.plot([], [], "o", color=style.INK, markersize=4.2, **hollow, label="one dimension short")
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(handles))
         return style.save_figure(figure, out / "theory")

@@ -151,7 +151,7 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> l
     spheres = []
     for row, (task,) in zip(rows[:4], trained[:4], strict=True):
         corners = _class_means(task)
-        normal = task.cap.axis if task.cap else _across(corners[1] - corners[0], corners[2] - corners[0])
+        normal = task.cap.axis if task.cap else np.cross(corners[1] - corners[0], corners[2] - corners[0])
         # A corner a little off the front shows the triangle from its best side.
         view = _seen_from(normal, corners[0] + 0.35 * np.cross(normal, corners[0]), 52)
         caption = (
@@ -160,21 +160,16 @@ def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> l
         )
         spheres.append(Sphere(row["panel"], caption, (task,), view, normal, style.STRUCTURE))
     first, second = (task.cap.axis for task in trained[5][:2] if task.cap)
-    normal = _across(first, second)
+    normal = np.cross(first, second)
     view = _seen_from(normal, first, 68)
     for row, tasks in zip(rows[4:], trained[4:], strict=True):
         spheres.append(Sphere(row["panel"], row["caption"], tuple(tasks), view, normal))
     return spheres
 
 
-def _across(first: Array, second: Array) -> Array:
-    """The direction that is perpendicular to both, of length 1."""
-    normal = np.cross(first, second)
-    return np.asarray(normal / np.linalg.norm(normal))
-
-
 def _seen_from(axis: Array, azimuth: Array, elevation: float) -> Array:
     """View direction (3,): `elevation` degrees above the plane across `axis`, on the side of `azimuth`."""
+    axis = axis / np.linalg.norm(axis)
     across = azimuth - (azimuth @ axis) * axis
     across = across / np.linalg.norm(across)
     return np.asarray(math.sin(math.radians(elevation)) * axis + math.cos(math.radians(elevation)) * across)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from gplasc._io.files import write_atomic
 from gplasc.evaluation.embedding import silhouette, tsne
 from gplasc.evaluation.overlap import TaskOverlap
-from gplasc.report.charts import Chart, Guide, Series, write_charts
+from gplasc.report.charts import Chart, Series, write_charts
 from gplasc.report.heatmap import HeatMap, write_maps
 from gplasc.report.style import color, marker, paper_style, save_figure
 from gplasc.results.group import Group, Measure
@@ -81,7 +81,7 @@ class _Curves(_View):
                 bases = {rows[g.labels["row"]].base for g in varied}
                 values = {str(rows[g.labels["row"]].value): g.spread(measure) for g in varied}
                 series = Series(row_name(name, varied[0].settings if varied else {}), values, number)
-                guides = tuple(Guide(g.spread(measure).mean, g.row) for g in own if g.labels["row"] in bases)
+                guides = {g.spread(measure).mean: g.row for g in own if g.labels["row"] in bases}
                 axes = (title, name, "accuracy, percent")
                 charts.append(Chart(*axes, (series,), "", guides=guides, zero_based=True))
         return charts

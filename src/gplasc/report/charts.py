@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,14 +63,6 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Guide:
-    """A line at a value that theory or convention gives; "" leaves out its label."""
-
-    value: float
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class Chart:
     """A figure of series."""
 
@@ -80,7 +72,7 @@ class Chart:
     series: tuple[Series, ...]
     summary: str  # what the figure says, in words, for those who cannot see it
     kind: Literal["line", "interval", "stack"] = "line"  # the last two have a row for each place
-    guides: tuple[Guide, ...] = ()  # always inside the range that is shown
+    guides: Mapping[float, str] = field(default_factory=dict)  # lines at values, with a label or ""
     log_x: bool = False
     zero_based: bool = False  # readers expect the axis to start at 0; its label says where it starts instead
     name: str = ""  # stem of the file when the figure is written to disk
@@ -111,13 +103,6 @@ class Chart:
         ]
         head = (self.x_label or "row", *(s.name for s in self.series))
         return Table(f"{self.title}: {self.y_label}", head, rows)
-
-    def short_summary(self, length: int = 700) -> str:
-        """Return the summary; a long list is cut between two entries."""
-        text = self.summary
-        if len(text) <= length:
-            return text
-        return text[: max(text.rfind(";", 0, length), 0)] + "; and more in the numbers below."
 
     def write(self, stem: Path) -> list[Path]:
         """Write SVG and PDF files, with title and legend inside, and return their paths."""
@@ -178,10 +163,10 @@ class Chart:
             axes.minorticks_off()
         else:
             axes.xaxis.set_major_locator(MaxNLocator(8, integer=all(float(p).is_integer() for p in places)))
-        for guide in self.guides:
-            axes.axhline(guide.value, color=style.STRUCTURE, linewidth=1.3, linestyle=(0, (4, 2.5)))
+        for value, label in self.guides.items():
+            axes.axhline(value, color=style.STRUCTURE, linewidth=1.3, linestyle=(0, (4, 2.5)))
             axes.annotate(
-                guide.label, (1, guide.value), (0, 4), xycoords=("axes fraction", "data"), ha="right",
+                label, (1, value), (0, 4), xycoords=("axes fraction", "data"), ha="right",
                 textcoords="offset points", color=style.STRUCTURE, backgroundcolor=style.PAPER + "D9", zorder=1.5,
             )  # fmt: skip
         axes.grid(axis="x", visible=False)
@@ -211,8 +196,8 @@ class Chart:
                 tops = [top + 12 * index - 2 for top in tops]
                 axes.hlines(tops, low, high, color=style.color(series.color), linewidth=1.6, **own)
                 axes.plot(y, tops, **series.look() | {"linestyle": "none"} | own)
-        for guide in self.guides:
-            axes.axvline(guide.value, color=style.INK, linewidth=1, zorder=0.8)
+        for value in self.guides:
+            axes.axvline(value, color=style.INK, linewidth=1, zorder=0.8)
         for row, place in enumerate(places):
             name = printable(str(place))
             axes.annotate(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,34 +81,31 @@ def find_findings(panels: Sequence[Panel]) -> list[Finding]:
 
 def _gain(panel: Panel, group: Group, base: Group, gain: Difference, where: str) -> Finding:
     without, with_it = (show_spread(one.spread(ACCURACY)) for one in (base, group))
-    others = _other_settings(len(unlike(group, base)))
-    details = [f"{where}{without} without, {with_it} with the plug-in{others}", _certainty(gain)]
-    for number in panel.published(group, ACCURACY):
-        published = panel.published_gain(number, group, ACCURACY)
-        if published is not None:
-            details.append(f"The paper: {signed(published)} ({number.label}{_at_full_scale(panel)}).")
-            break
+    count = len(unlike(group, base))
+    also = (
+        f"; {_count(count, 'other setting')} also differ{'s' * (count == 1)}, see the notes below"
+        if count
+        else ""
+    )
+    details = [f"{where}{without} without, {with_it} with the plug-in{also}", _certainty(gain)]
+    numbers = panel.published(group, ACCURACY)
+    published = [
+        (n, theirs) for n in numbers if (theirs := panel.published_gain(n, group, ACCURACY)) is not None
+    ]
+    details += [_the_paper(panel, signed(theirs), number.label) for number, theirs in published[:1]]
     what = f"points of class-IL accuracy: {group.labels['row']}"
     return Finding(signed(gain.mean), what, tuple(details), gain.verdict)
 
 
-def _other_settings(count: int) -> str:
-    """Say that more than the plug-in differs, as it does where both sides were tuned."""
-    verb = "differs" if count == 1 else "differ"
-    return f"; {_count(count, 'other setting')} also {verb}, see the notes below" if count else ""
-
-
 def _certainty(gain: Difference) -> str:
-    if not math.isfinite(gain.low):
-        return "One pair of seeds, so no interval."
     text = f"95 % interval {signed(gain.low)} to {signed(gain.high)}, {gain.count} pairs of seeds"
     if gain.count < ENOUGH_PAIRS:
         return f"{text}."
     return f"{text}; it {'does not include 0' if gain.verdict else 'includes 0, so this may be chance'}."
 
 
-def _at_full_scale(panel: Panel) -> str:
-    return "" if panel.scale == "paper" else ", at full scale"
+def _the_paper(panel: Panel, number: str, table: str) -> str:
+    return f"The paper: {number} ({table}{'' if panel.scale == 'paper' else ', at full scale'})."
 
 
 def _best(panel: Panel, where: str) -> list[Finding]:
@@ -124,8 +120,7 @@ def _best(panel: Panel, where: str) -> list[Finding]:
     )
     chance = " The order may be chance." if value.count < ENOUGH_SEEDS and len(groups) > 1 else ""
     details = [f"{where}{of}", several + chance]
-    if published := panel.published(best, ACCURACY):
-        details.append(f"The paper: {published[0]} ({published[0].label}{_at_full_scale(panel)}).")
+    details += [_the_paper(panel, str(n), n.label) for n in panel.published(best, ACCURACY)[:1]]
     return [Finding(f"{value.mean:.2f} %", f"class-IL accuracy: {best.labels['row']}", tuple(details))]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
-from gplasc.report.charts import Chart, Guide, Series
+from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.panels import LINES, ROWS, Panel
 from gplasc.report.section import Block, Section
@@ -89,8 +89,7 @@ def _forgotten(panel: Panel) -> list[Block]:
     ends = [(str(row), value.mean) for row, value in series[0].values.items()]
     words = f"Class-IL forgetting in points: {say_values(ends)}."
     title = "Forgetting after the last task"
-    guides = (Guide(0.0),)
-    chart = Chart(title, "", "percentage points", series, words, "interval", guides, name="forgetting")
+    chart = Chart(title, "", "percentage points", series, words, "interval", {0.0: ""}, name="forgetting")
     rows = []
     for group in panel.groups:
         row: list[str | Marked] = [group.labels["row"]]

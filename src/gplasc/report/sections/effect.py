@@ -73,7 +73,7 @@ def _chart(name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str) 
         name,
         "accuracy, percent",
         tuple(lines),
-        "; ".join(words) + ".",
+        "; ".join(words[:8]) + ("; and more." if len(words) > 8 else "."),
         log_x=min(values) > 0 and max(values) / min(values) > 30,
         zero_based=True,
         name=f"effect-{file_name(name)}-{file_name(scenario)}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gplasc.report.charts import Chart, Guide, Series
+from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.panels import LINES, Panel
 from gplasc.report.projection import center_sphere
@@ -68,10 +68,10 @@ def geometry(panels: Sequence[Panel]) -> Section | None:
 
 def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
     """A chart for every diagnosis that has numbers; pairs below the threshold that are 0 everywhere become a note."""
-    guides = {"vertex_cosine": (Guide(1.0, "at the vertex"),)}
+    guides = {"vertex_cosine": {1.0: "at the vertex"}}
     if panel.num_tasks > 1:
         simplex = -1 / (panel.num_tasks - 1)
-        guides["center_cosine_mean"] = (Guide(simplex, f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"),)
+        guides["center_cosine_mean"] = {simplex: f"simplex ETF, −1/(T−1) = −{-simplex:.2f}"}
     charts = []
     for name, title, label, tasks in _DIAGNOSES:
         lines = []
@@ -94,7 +94,7 @@ def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
         elif lines:
             charts.append(
                 Chart(
-                    title, "tasks learned", label, tuple(lines), words, guides=guides.get(name, ()),
+                    title, "tasks learned", label, tuple(lines), words, guides=guides.get(name, {}),
                     name=f"geometry-{file_name(name)}",
                 )
             )  # fmt: skip

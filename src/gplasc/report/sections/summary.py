@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from gplasc._io.table import Column, Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.published import Published
-from gplasc.report.charts import Chart, Guide, Series
+from gplasc.report.charts import Chart, Series
 from gplasc.report.panels import ROWS, Panel, rank, unlike
 from gplasc.report.section import Section
-from gplasc.report.wording import show_difference, show_spread, show_value, signed
+from gplasc.report.wording import say_values, show_difference, show_spread, show_value, signed
 from gplasc.results.group import Group, Measure, finite, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS
 
@@ -86,10 +86,9 @@ def _gain_chart(panel: Panel) -> Chart:
         Series(title, own, index)
         for index, (title, own) in enumerate(zip(SCENARIOS.values(), gains, strict=True))
     )
-    words = "; ".join(f"{label} {show_difference(gain).value}" for label, gain in gains[0].items())
-    text = f"Class-IL gain in points: {words}."
+    text = f"Class-IL gain in points: {say_values((label, gain.mean) for label, gain in gains[0].items())}."
     title = "Gain by the plug-in over the same method without it"
-    return Chart(title, "", "percentage points", series, text, "interval", (Guide(0.0),), name="gain")
+    return Chart(title, "", "percentage points", series, text, "interval", {0.0: ""}, name="gain")
 
 
 def against_paper(panels: Sequence[Panel]) -> Section | None:
