@@ -11,7 +11,7 @@ from gplasc.report.projection import feature_sphere
 from gplasc.report.section import Section
 from gplasc.report.sphere import Sphere
 from gplasc.results.group import Measure
-from gplasc.runs.restore import Restored
+from gplasc.runs.result import Restored
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.types import Scale

@@ -21,7 +21,7 @@ from gplasc.study.compute import compute
 
 if TYPE_CHECKING:
     from gplasc.evaluation.overlap import TaskOverlap
-    from gplasc.runs.restore import Restored
+    from gplasc.runs.result import Restored
     from gplasc.streams import Stream
     from gplasc.study.processes import Processes
 
