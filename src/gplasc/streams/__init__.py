@@ -1,5 +1,4 @@
-"""Where tasks come from: data sets of the literature from their own files, folders, arrays, synthetic
-patterns.
+"""Where tasks come from: data sets of the literature from their own files, folders, arrays, synthetic patterns.
 
     from gplasc.streams import open_stream
 

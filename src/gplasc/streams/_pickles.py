@@ -41,8 +41,7 @@ class _Type:
         self.dtype = np.dtype(code)
 
     def set_state(self, state: list[Any]) -> None:
-        if state[1] in ("<", ">", b"<", b">"):
-            self.dtype = self.dtype.newbyteorder(state[1] if isinstance(state[1], str) else state[1].decode())
+        self.dtype = self.dtype.newbyteorder({b"<": "<", b">": ">", b"|": "|"}.get(state[1], state[1]))
 
 
 class _Array:
@@ -57,7 +56,6 @@ class _Array:
 
 
 def _array(content: Any, kind: _Type, shape: Any, order: Any = "C") -> Any:
-    content = content.encode("latin-1") if isinstance(content, str) else content
     return np.frombuffer(content, kind.dtype).reshape(shape, order="F" if order == "F" else "C")
 
 
@@ -74,11 +72,7 @@ _ALLOWED = {
 
 def _list_of(count: int) -> Callable[[Any], None]:
     """Return the instruction that makes a list of the last values."""
-
-    def load(self: Any) -> None:
-        self.stack[-count:] = [self.stack[-count:]]
-
-    return load
+    return lambda self: self.stack.append([self.stack.pop() for _ in range(count)][::-1])
 
 
 class _Unpickler(pickle._Unpickler):

@@ -28,6 +28,9 @@ class Augmentation(ABC):
 
         Returns:
             (views * N, C, H', W') float32; row v * N + n is view v of image n.
+
+        Raises:
+            ValueError: If `x` is not a uint8 batch with as many channels as `mean`, or `views` is below 1.
         """
         if views < 1:
             raise ValueError(f"views is {views}; at least one view is needed")

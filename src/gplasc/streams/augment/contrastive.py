@@ -60,10 +60,12 @@ class Contrastive(Augmentation):
         for name in ("flip", "jitter_probability", "gray", "blur"):
             self._require("a probability, between 0 and 1", **{name: 0 <= (getattr(self, name) or 0.0) <= 1})
         self._require("positive", image_size=self.image_size >= 1)
-        for name, greatest in (("scale", 1), ("ratio", math.inf), ("blur_sigma", math.inf)):
-            low, high = getattr(self, name)
-            words = f"two numbers, 0 < least <= greatest{' <= 1' if greatest == 1 else ''}"
-            self._require(words, **{name: 0 < low <= high <= greatest})
+        self._require(
+            "two fractions, 0 < least <= greatest <= 1", scale=0 < self.scale[0] <= self.scale[1] <= 1
+        )
+        for name in ("ratio", "blur_sigma"):
+            least, greatest = getattr(self, name)
+            self._require("two numbers, 0 < least <= greatest", **{name: 0 < least <= greatest})
         self._require(
             "brightness, contrast, saturation and hue, none negative, hue at most 0.5",
             jitter=len(self.jitter) == 4 and min(self.jitter) >= 0 and self.jitter[3] <= 0.5,

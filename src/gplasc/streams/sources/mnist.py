@@ -22,14 +22,9 @@ if TYPE_CHECKING:
 
     from gplasc.streams.dataset import Dataset, Split
 
-_FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
+_FILES = tuple(
+    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 )
-
-
 _CLOTHES = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
 _NAMES = {"seq-mnist": tuple("0123456789"), "seq-fashion": tuple(_CLOTHES.split(","))}
 # The files of the two data sets have the same names; their first labels tell them apart.
