@@ -83,11 +83,12 @@ def _base_notes(results: Results, stream: str) -> list[str]:
 
 def conclusion(results: Results) -> str:
     """Return one sentence: what gains over what, by how much, whether it survives, and what else differs."""
-    tests = [test for test in _run_tests(results) if test.base and test.paired.count]
+    planned = _run_tests(results)
+    tests = [test for test in planned if test.base and test.paired.count]
     if not tests:
         return "Nothing was compared: no row has a base with the same seeds."
     places = {(test.row.labels["stream"], test.row.labels.get("buffer")) for test in tests}
-    texts = [_say(test, len(tests), several=len(places) > 1) for test in tests]
+    texts = [_say(test, len(planned), several=len(places) > 1) for test in tests]
     apart = dict.fromkeys(
         name for test in tests if test.base for name in differing_settings([test.row, test.base])
     )

@@ -14,9 +14,9 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from multiprocessing import resource_tracker
@@ -126,26 +126,12 @@ class Processes(Executor):
         ours, theirs = self._context.Pipe()
         # A daemon: should this process end without having waited, it is told to save and end.
         process = self._context.Process(target=_serve, args=(theirs, self.threads), daemon=True)
-        with (
-            _interrupts_blocked()
-        ):  # Ctrl-C in the terminal is for this process; the others get a signal from it
-            process.start()
+        if os.name == "posix":  # processes inherit the mask of this thread: SIGINT is for this process alone
+            resource_tracker.ensure_running()  # first: starting it would unblock the signal
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        process.start()
         theirs.close()
         return _Worker(process, ours, time.monotonic())
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that never see SIGINT, also while they import: they inherit the mask of this thread."""
-    if os.name != "posix":
-        yield
-        return
-    resource_tracker.ensure_running()  # first: starting it would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _default_threads(workers: int) -> int:
