@@ -296,11 +296,7 @@ class GPLASCLoop:
     def _held(
         self, x: Tensor, y: Tensor, past: Tensor, features: Tensor
     ) -> tuple[Tensor, Tensor, Tensor] | tuple[None, None, None]:
-        """Return the features of past samples now and before this task, and their labels; None in the first task.
-
-        The previous encoder runs in the mode of the encoder and on the same batches, so that equal weights give equal
-        features, also with BatchNorm.
-        """
+        """Return features of past samples now and before, their labels; equal weights give equal features."""
         if self.previous is None:
             return None, None, None
         self.previous.to(features.device).train(self.encoder.training)

@@ -106,10 +106,7 @@ class Monitor:
     def check(
         self, z: Tensor, labels: Tensor, student: Tensor | None, teacher: Tensor | None, stated: int | None
     ) -> None:
-        """Raise an error for features that are not finite and for more than the stated classes; warn of a collapse.
-
-        A device is not synchronized at every call.
-        """
+        """Raise an error for features that are not finite or too many classes, and warn of a collapse."""
         if z.device.type == "meta":
             return
         faults = [z.new_zeros(())] * 3

@@ -91,11 +91,7 @@ class Regions(nn.Module):
         return self.size(count)
 
     def places(self, counts: Sequence[int]) -> Tensor:
-        """Return the place of each class of the first tasks, then the vertices of the tasks to come, (P, D).
-
-        The classes of a task are a simplex around its vertex, see `gplasc.geometry.class_places`; the tasks that have
-        no vertex of their own share those of the first.
-        """
+        """Return the places of the classes of the first tasks, around their vertices, then the other vertices."""
         key = (*counts, self.frame, self.num_tasks, self.vertices.device)
         if self._places is None or self._places[0] != key:  # once a task, not at each step
             inside = []
@@ -228,10 +224,7 @@ def _integer(name: str, value: Any) -> int:
 def _build_frame(
     frame: Frame, num_tasks: int, dim: int, generator: torch.Generator, start: Tensor | None = None
 ) -> tuple[Tensor, float | None]:
-    """Return the directions (num_tasks, dim) and their smallest angle; None is the angle of the simplex.
-
-    The rows of `start` come first; a simplex is then extended by rows that are orthogonal to all others.
-    """
+    """Return the directions, those of `start` first, and their smallest angle; None is the angle of the simplex."""
     if frame in ("auto", "simplex") and start is None:
         vertices = geometry.simplex_etf(num_tasks, dim, generator=generator)
         return vertices, geometry.smallest_angle(vertices) if dim < num_tasks - 1 else None

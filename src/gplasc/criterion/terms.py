@@ -87,10 +87,7 @@ def add_places(scores: Tensor | float, features: Tensor, places: Tensor, weight:
 
 
 class WithPlaces(nn.Module):
-    """Adds to the scores of a predictor the weighted log-probabilities of the places of the classes.
-
-    The places are divided by the temperature, (C, D).
-    """
+    """Adds to scores the weighted log-probabilities of places (C, D), which are divided by the temperature."""
 
     places: Tensor
 

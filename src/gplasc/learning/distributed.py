@@ -120,10 +120,7 @@ class Processes:
 
 
 class _SyncedBatchNorm(nn.SyncBatchNorm):
-    """torch's SyncBatchNorm, which needs a GPU, with an exchange of the statistics on the CPU as well.
-
-    A process may have no rows. Parameters and buffers have the names of BatchNorm, so weights can be exchanged.
-    """
+    """SyncBatchNorm that works on the CPU too, also for a process without rows; weights have BatchNorm's names."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize (N, C, ...) by the statistics of all processes' rows; in evaluation mode by the running ones."""

@@ -18,11 +18,7 @@ _PATIENCE = 20.0  # seconds in which the other processes may end by themselves
 
 
 def launch(words: Sequence[str], count: int) -> int:
-    """Run ``gplasc`` with these arguments on ``count`` processes of this machine, and return the exit code.
-
-    Process 0 writes to this terminal. A process that is killed, or fails before process 0 does, is a UserError, which
-    shows what it wrote to standard error.
-    """
+    """Run ``gplasc`` on ``count`` processes of this machine, and return the exit code; a lost one is a UserError."""
     # The processes find each other in this store, which chooses a free port by itself.
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     errors = [tempfile.TemporaryFile() for _ in range(1, count)]  # noqa: SIM115

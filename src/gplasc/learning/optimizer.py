@@ -42,10 +42,7 @@ class RunOptimizer(Optimizer):
     def of(
         modules: nn.ModuleDict, train: Train, rates: Mapping[str, ModuleRate], *, encoder_lr: float
     ) -> RunOptimizer:
-        """Return the optimizer of all modules, by name; ``rates`` are those that differ from ``train.lr``.
-
-        The encoder's learning rate is multiplied by ``encoder_lr``.
-        """
+        """Return the optimizer of all modules; ``rates`` differ from ``train.lr``, ``encoder_lr`` is a factor."""
         groups: list[dict[str, Any]] = []
         for name, module in modules.items():
             rate = rates.get(name, ModuleRate(train.lr))

@@ -42,10 +42,7 @@ class Pool:
 
 
 def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Generator) -> list[Tensor]:
-    """Draw the batches of one epoch: index tensors into the pool that together visit every sample once.
-
-    ``split`` gives each batch a fixed share of memory rows; when one side is used up, the rest of the other follows.
-    """
+    """Draw the batches of one epoch, which visit every sample once; with "split" each has a share of memory rows."""
     if kind != "split" or not pool.num_memory:
         return list(torch.randperm(len(pool), generator=generator).split(size))
     share = min(max(round(size * pool.num_memory / len(pool)), 1), size - 1)

@@ -39,10 +39,7 @@ def _scheduled(train: Train, lr: float, epoch: int, epochs: int) -> float:
 
 
 def pool_sizes(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int]:
-    """Return how many samples an epoch of each task visits, for a memory that is full after the first task.
-
-    ``sizes`` are the numbers of training samples of the tasks.
-    """
+    """Return how many samples an epoch of each task visits; ``sizes`` are those of the tasks' training data."""
     pools = []
     for task, size in enumerate(sizes):
         past = sum(sizes[:task])

@@ -264,10 +264,7 @@ def _reduce_rows(per_row: Tensor, reduction: Reduction) -> Tensor:
 
 
 def _by_rows(block: Callable[..., Tensor], rows: int, *tensors: Tensor | None) -> Tensor:
-    """Stack `block(start, stop, *tensors)`, one entry per row of start:stop, over all rows.
-
-    With several blocks only the tensors themselves are saved for the backward pass.
-    """
+    """Stack `block(start, stop, *tensors)`, one entry per row of start:stop, over all rows."""
     step = max(1, PAIRS_PER_BLOCK // max(1, rows))
     if step >= rows:
         return block(0, rows, *tensors)

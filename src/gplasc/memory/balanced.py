@@ -39,10 +39,7 @@ def balanced_update(
 
 
 def _old_quotas(num_old_tasks: int, capacity: int, num_classes: int, generator: torch.Generator) -> list[int]:
-    """Divide the rows of the s old tasks, ``capacity * s / (s + 1)``, among their classes.
-
-    A fraction of a row is rounded up with the probability of the fraction, so that classes are equal on average.
-    """
+    """Divide the old tasks' rows, capacity * s / (s + 1), among their classes, fractions rounded at random."""
     share = capacity * num_old_tasks / (num_old_tasks + 1) / max(num_classes, 1)
     whole = int(share)
     extra = torch.rand(num_classes, generator=generator, dtype=torch.float64) < share - whole

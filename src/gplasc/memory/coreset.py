@@ -7,11 +7,7 @@ from gplasc.memory.quadratic import minimize_non_negative
 
 
 def _last_layer_gram(errors: Tensor, features: Tensor) -> Tensor:
-    """Return the inner products of all pairs of samples' gradients by the parameters of a linear last layer, (N, N).
-
-    The gradient of sample i is the outer product of its loss's gradient by the logits with (features, 1); so the inner
-    product is ``<e_i, e_j> (<h_i, h_j> + 1)``, and no gradient is stored. errors: (N, C); features: (N, D).
-    """
+    """Return all inner products of the samples' gradients by a linear last layer: <e_i, e_j> (<h_i, h_j> + 1)."""
     errors, features = errors.double(), features.double()
     return (errors @ errors.T) * (features @ features.T + 1)
 

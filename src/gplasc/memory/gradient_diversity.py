@@ -72,10 +72,7 @@ def _sample_gradients(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def similarity_scores(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return ``1 + max over references of the cosine`` for the mean gradient of a batch and for each of its samples.
-
-    products: (N, N) inner products of the gradients of a batch of `count` samples, followed by those of references.
-    """
+    """Return 1 + the largest cosine with a reference, for a batch of the first `count` samples and for each of them."""
     lengths = products.diagonal().clamp(min=1e-30).sqrt()
     cosines = products[:count, count:] / lengths[:count].unsqueeze(1) / lengths[count:]
     length = products[:count, :count].mean().clamp(min=1e-30).sqrt()  # of the batch's mean gradient

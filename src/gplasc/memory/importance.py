@@ -17,10 +17,7 @@ def importance_scores(similarity: Tensor, y: Tensor, temperature: float) -> Tens
 
 
 def class_probabilities(scores: Tensor, y: Tensor) -> Tensor:
-    """Return the probability (N,) of each sample to be drawn within its class: its share of the scores of the class.
-
-    scores: (N,) non-negative. Samples of a class whose scores are all 0 have equal probabilities.
-    """
+    """Return each sample's share of the scores of its class, (N,); equal shares if these are all 0."""
     totals = torch.zeros(int(y.max()) + 1 if len(y) else 0, dtype=scores.dtype).index_add_(0, y, scores)
     counts = torch.bincount(y, minlength=len(totals)).to(scores.dtype)
     # The scores of a class are all 0 if it is the only one so far.

@@ -32,10 +32,6 @@ def _rank_within(group: Tensor) -> Tensor:
 
 
 def surplus(group: Tensor, share: Tensor, rank: Tensor | None = None) -> Tensor:
-    """Return the indices of the rows that exceed the share of their group.
-
-    group: (N,) the group of each row; share: (G,) the share of each group; rank: (N,) the rank of each row in its
-    group, of which the low ones are kept, by default the order of the rows.
-    """
+    """Return the rows that exceed the share of their group, those of the highest rank (by default: order)."""
     rank = _rank_within(group) if rank is None else rank
     return (rank >= share[group]).nonzero().flatten()

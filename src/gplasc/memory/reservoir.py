@@ -32,10 +32,7 @@ def _reservoir_slots(
 
 
 def offer(memory: Buffer, rows: Mapping[str, Tensor], generator: torch.Generator) -> None:
-    """Offer rows, columns of shape (N, ...) with "y" among them, to a memory that is a reservoir.
-
-    Only the rows that enter are copied.
-    """
+    """Offer rows, columns of shape (N, ...) with "y" among them, to a memory that is a reservoir."""
     count = len(rows["y"])
     position, slots = _reservoir_slots(memory.seen, count, memory.capacity, generator)
     memory.seen += count

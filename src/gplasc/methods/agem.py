@@ -41,11 +41,7 @@ class AGEM(ClassifierMethod[_Settings]):
 
 
 def _project(gradient: Tensor, reference: Tensor) -> Tensor:
-    """Return the gradient nearest to ``gradient`` that does not go against ``reference``, (P,) each.
-
-    If ``<g, r> < 0`` this is ``g - <g, r> / <r, r> r``, orthogonal to r; otherwise g itself. Decided without waiting
-    for the device.
-    """
+    """Return ``g - min(<g, r>, 0) / <r, r> r``, the nearest gradient that does not go against the reference r."""
     against = torch.dot(gradient, reference).clamp(max=0)
     length = torch.dot(reference, reference)
     return gradient - torch.where(length > 0, against / length.clamp(min=1e-30), 0.0) * reference

@@ -251,11 +251,7 @@ class _SeenClasses(nn.Module):
 
 
 def remember_balanced(ctx: Context, *, probability: Tensor | None = None) -> None:
-    """Shrink the old classes in the memory to Co2L's quotas and fill it with the task just learned, at random.
-
-    ``probability`` is that of each sample of the pool to be drawn inside its class, which the memory then keeps;
-    by default all are equal.
-    """
+    """Shrink old classes to Co2L's quotas and add the task; the memory keeps a ``probability`` of being drawn."""
     past, task = ctx.task.index, ctx.task.train
     weights = None if probability is None else probability.split([len(task), len(ctx.memory)])
     old, new = balanced_update(ctx.memory, task.y, past, ctx.random["memory"], weights)
@@ -264,10 +260,7 @@ def remember_balanced(ctx: Context, *, probability: Tensor | None = None) -> Non
 
 
 def remember_tasks(ctx: Context, columns: Callable[[Samples], dict[str, Tensor]] = lambda new: {}) -> None:
-    """Shrink each earlier task to an equal share of the memory and draw that of the new one at random.
-
-    ``columns`` returns what the memory keeps with each new sample.
-    """
+    """Shrink earlier tasks to equal shares and draw the new one's at random, with further ``columns``."""
     shares = equal_shares(ctx.memory.capacity, ctx.task.index + 1)
     drawn = torch.randperm(len(ctx.task.train), generator=ctx.random["memory"])[: int(shares[-1])]
     if len(drawn):  # otherwise there are fewer rows than tasks: the earlier ones keep theirs

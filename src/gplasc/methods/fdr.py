@@ -46,11 +46,7 @@ class FDR(ReplayMethod[_Settings]):
 
 
 def _function_distance(logits: Tensor, stored: Tensor) -> Tensor:
-    """Mean Euclidean distance between the current class probabilities and the stored ones (FDR).
-
-    logits, stored: (N, C). NaN in `stored` where a class came later: the probabilities are over the other columns. The
-    gradient is 0 where both are equal.
-    """
+    """Return the mean distance between class probabilities now and stored, over the classes that were there."""
     absent = stored.isnan()
     now = logits.float().masked_fill(absent, -torch.inf).softmax(1)
     difference = now - stored.detach().float().masked_fill(absent, -torch.inf).softmax(1)

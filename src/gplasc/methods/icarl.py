@@ -72,11 +72,7 @@ class ICaRL(ClassifierMethod[_Settings]):
 
 
 def _binary_distillation(logits: Tensor, y: Tensor, previous: Tensor | None, num_past: int) -> Tensor:
-    """Binary cross-entropy of each class: labels for new classes, the previous model for past ones (iCaRL).
-
-    logits: (N, C) of the classes seen; previous: (N, at least num_past) of the previous model, None in the first task.
-    The mean is over samples and classes.
-    """
+    """Return the mean binary cross-entropy of labels for new classes and of the previous model for past ones."""
     targets = F.one_hot(y, logits.shape[1]).float()
     if previous is not None:
         targets[:, :num_past] = previous.detach().float()[:, :num_past].sigmoid()
