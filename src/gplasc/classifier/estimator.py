@@ -95,6 +95,8 @@ class ContinualClassifier:
         quiet: bool = False,
         **settings: Any,
     ) -> None:
+        if "frozen" in settings:
+            raise UserError("frozen is no argument: an encoder is frozen with encoder_lr=0, and by default")
         self.method = method
         self.plugins = plugins
         self.encoder = encoder
@@ -168,10 +170,8 @@ class ContinualClassifier:
         def show(phase: str, done: float) -> None:
             given.on_progress(phase, done)
             shown.phase(f"{phase} {done:.0%}")
-            if not sys.stderr.isatty() and lines.get(phase) != int(
-                10 * done
-            ):  # a line for each tenth in a log
-                lines[phase] = int(10 * done)
+            if not sys.stderr.isatty() and lines.get(phase) != (tenth := int(10 * done)):  # in a log
+                lines[phase] = tenth
                 shown.say(f"{phase} {done:.0%}")
 
         try:
@@ -249,8 +249,7 @@ class ContinualClassifier:
             raise UserError(
                 f"there are {len(labels)} images and {len(given)} labels; give one for each image"
             )
-        right = sum(int(a == b) for a, b in zip(labels, given, strict=True))
-        return right / max(len(given), 1)
+        return sum(int(a == b) for a, b in zip(labels, given, strict=True)) / max(len(given), 1)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------
 
@@ -299,11 +298,9 @@ class ContinualClassifier:
         )
 
     def __repr__(self) -> str:
-        shown = {
-            name: value for name, value in self.get_params().items() if value != _DEFAULTS.get(name, ...)
-        }
-        given = ", ".join(f"{name}={value!r}" for name, value in shown.items())
-        return f"ContinualClassifier({given})"
+        params = self.get_params().items()
+        given = (f"{name}={value!r}" for name, value in params if value != _DEFAULTS.get(name, ...))
+        return f"ContinualClassifier({', '.join(given)})"
 
     # ---- files -------------------------------------------------------------------------------------------------
 
@@ -364,11 +361,7 @@ class ContinualClassifier:
 
     @property
     def model(self) -> Model:
-        """What was learned.
-
-        Raises:
-            UserError: If nothing was learned yet.
-        """
+        """What was learned; a UserError if nothing was."""
         return self._fitted[0]
 
     @property
