@@ -36,11 +36,7 @@ _FOLDER_SIZE, _FOREIGN_SIZE = 64, 224  # of files, for encoders without a size o
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they look after a round trip through JSON; numbers of numpy become Python's.
-
-    Raises:
-        UserError: If one is no number, text or list.
-    """
+    """Return values as they look after a round trip through JSON; numbers of numpy become Python's."""
 
     def convert(value: object) -> object:
         if isinstance(value, np.generic):
@@ -52,11 +48,7 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_parameters(c: ContinualClassifier) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the arguments as plain values, an object as encoder by "", and the users' files that they name.
-
-    Raises:
-        UserError: If a value is not allowed.
-    """
+    """Return the arguments as plain values, an object as encoder by "", and the users' files that they name."""
     given = {name: value for name, value in c.get_params().items() if name not in ("device", "quiet")}
     given["encoder"] = c.encoder if isinstance(c.encoder, str) else ""
     given = plain({**given, "plugins": list(c.plugins)})
@@ -90,11 +82,7 @@ def _choose(c: ContinualClassifier, name: str | nn.Module | EncoderBuilder) -> E
 
 
 def build_model(c: ContinualClassifier, intake: Intake) -> Model:
-    """Return a model that has learned nothing, for images or features such as the first.
-
-    Raises:
-        UserError: If something is not allowed.
-    """
+    """Return a model that has learned nothing, for images or features such as the first."""
     (method, plugins), (given, code) = _recipe(c), check_parameters(c)
     heads = method in ("auto", *HEADS)
     if intake.features and not (heads and c.encoder == "auto"):

@@ -24,13 +24,7 @@ _ITERATIONS = 40  # of the logistic regression
 
 
 class Head(nn.Module):
-    """Scores that are linear in the features: (N, D) to (N, C).
-
-    Args:
-        name: One of `HEADS`; all but slda take features of unit length.
-        weight: (C, D).
-        bias: (C,).
-    """
+    """Scores that are linear in the features: (N, D) to (N, C)."""
 
     weight: Tensor
     bias: Tensor
@@ -166,9 +160,6 @@ def compare_heads(
     """Cross-validate heads on features (N, D), as many as the time allows by estimate, the cheapest first.
 
     The first of `HEADS` is taken that is at most a standard error of the paired difference below the best.
-
-    Returns:
-        The comparison, the name of the head, and its cross-validated scores (N, C).
     """
     mask, left = measurable(y, fold), _SECONDS
     count = int(mask.sum())

@@ -13,16 +13,7 @@ from gplasc.learning import ImageFormat
 
 
 class Pipeline(nn.Module):
-    """Crops, resizes and normalizes images, computes features, and scores the classes.
-
-    Args:
-        images: Shape and normalization that the encoder was trained with; None: features are given.
-        encoder: Maps normalized images (N, C, H, W) to features (N, D).
-        scores: Maps features (N, D) to scores (N, outputs).
-        groups: For each class its outputs; None: one output for each class.
-        calibration: Temperature, and what is unknown; None: probabilities as they are, and nothing is unknown.
-        means: Directions of the class means (C, D), for what is unknown.
-    """
+    """Crops, resizes and normalizes images, computes features, and scores the classes."""
 
     mean: Tensor
     std: Tensor
@@ -34,7 +25,7 @@ class Pipeline(nn.Module):
         encoder: nn.Module,
         scores: nn.Module,
         *,
-        groups: Sequence[Sequence[int]] | None = None,
+        groups: Sequence[Sequence[int]] | None = None,  # of each class its outputs; None: one each
         calibration: Calibration | None = None,
         means: Tensor | None = None,
     ) -> None:
