@@ -4,7 +4,7 @@ import pytest
 
 from gplasc._io.table import Table
 from gplasc.report.panels import Panel, make_panels, unlike
-from gplasc.report.sections.time import time
+from gplasc.report.sections.provenance import time
 from gplasc.results.group import Measure, group_records
 from gplasc.results.record import Record
 

@@ -15,12 +15,10 @@ from gplasc.report.findings import find_findings, headline
 from gplasc.report.panels import Panel, make_panels
 from gplasc.report.render import render
 from gplasc.report.section import Section
-from gplasc.report.sections.accuracy import accuracy_by_task, forgetting, matrices
-from gplasc.report.sections.effect import settings_effect
+from gplasc.report.sections.accuracy import accuracy_by_task, forgetting, matrices, settings_effect
 from gplasc.report.sections.geometry import geometry
-from gplasc.report.sections.provenance import provenance
+from gplasc.report.sections.provenance import provenance, time
 from gplasc.report.sections.summary import against_paper, summary
-from gplasc.report.sections.time import time
 from gplasc.results.group import group_records
 from gplasc.results.record import Record, load_records
 
