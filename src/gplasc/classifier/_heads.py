@@ -132,9 +132,9 @@ def cross_validate(name: str, x: Tensor, y: Tensor, fold: Tensor, classes: int) 
         present, inner = y[~test].unique(return_inverse=True)
         if not len(present):
             continue
-        found = fit_head(name, x[~test], inner, len(present))(x[test])
-        part = found.amin(1, keepdim=True).expand(-1, classes).clone()
-        part[:, present] = found
+        outputs = fit_head(name, x[~test], inner, len(present))(x[test])
+        part = outputs.amin(1, keepdim=True).expand(-1, classes).clone()
+        part[:, present] = outputs
         scores[test] = part
     return scores
 

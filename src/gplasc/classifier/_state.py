@@ -4,7 +4,7 @@ state.json         the index: settings, classes, months, and the names of the fi
 data/              immutable files, named by their SHA-256: features of each month, thumbnails, head, encoder, code
 previous/N.json    indexes of older states, complete: their files are in data/, too
 candidate.json     index of an update that was refused
-lock               held by whoever writes
+lock               held by the process that writes
 pending/           what a call of `learn` has computed so far
 """
 
