@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,25 +62,16 @@ class Results(Settings):
     numbers: tuple[_Numbers, ...]
 
     @classmethod
-    def of(
-        cls,
-        groups: Iterable[Group],
-        searched: Iterable[tuple[Mapping[str, _Label], Mapping[str, Sequence[Any]]]],
-        **about: Any,
-    ) -> Results:
-        """Keep what is stored of groups and of the values that were searched for each row."""
-        numbers = [
-            _Numbers(
-                labels=group.labels,
-                bases=group.bases,
-                settings=group.settings,
-                runs=group.runs,
-                values={name: group.values[m] for name, m in _MEASURES.items() if group.by_seed(m)},
-            )
+    def of(cls, groups: Iterable[Group], searched: Iterable[tuple[Any, Any]], **about: Any) -> Results:
+        """Keep what is stored of groups and, by labels, of the values that were searched for each row."""
+        kept = ("labels", "bases", "settings", "runs")
+        numbers = tuple(
+            {name: getattr(group, name) for name in kept}
+            | {"values": {name: group.values[m] for name, m in _MEASURES.items() if group.by_seed(m)}}
             for group in groups
-        ]
-        axes = [_Searched(labels=labels, values=values) for labels, values in searched]
-        return cls(searched=tuple(axes), numbers=tuple(numbers), **about)
+        )
+        axes = tuple({"labels": labels, "values": values} for labels, values in searched)
+        return cls(searched=axes, numbers=numbers, **about)
 
     def groups(self, **where: _Label | None) -> list[Group]:
         """Return the groups with these labels; None selects those without the label."""
