@@ -3,9 +3,10 @@
 import textwrap
 
 import pytest
+import torch
 from tests.calling import call
 
-from gplasc.conformance import CHECKS, _check_method
+from gplasc.conformance import CHECKS, _check_method, check_device
 from gplasc.settings.components import list_methods
 
 HEAD = """
@@ -109,3 +110,19 @@ def test_exit_codes_of_failure_and_of_a_wrong_path(tmp_path, capsys):
     error = capsys.readouterr().err
     assert "absent.py" in error
     assert "Traceback" not in error
+
+
+def test_a_device_is_compared_with_the_cpu(tmp_path):
+    broken = write(tmp_path, BROKEN["resumes bit for bit"])
+    table, passed = check_device("cpu", ["er", broken])
+    assert not passed
+    (er, checks, one, other), (_, wrong, *_) = table.rows
+    assert (er, checks.value) == ("er", "passed")
+    assert one.partition(" in ")[0] == other.partition(" in ")[0]
+    assert "resumes bit for bit" in wrong.value
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+def test_a_device_that_is_not_there_is_one_sentence(capsys):
+    assert call("check", "--device", "cuda") == 2
+    assert "this machine has: cpu" in capsys.readouterr().err

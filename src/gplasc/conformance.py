@@ -47,9 +47,12 @@ class _Failure(Exception):
     """A check has failed; the message says how."""
 
 
-def _check_method(method: str, plugins: Sequence[str] = ()) -> list[_Outcome]:
+def _check_method(method: str, plugins: Sequence[str] = (), device: str = "cpu") -> list[_Outcome]:
     """Run all checks on a method, given by its name or the path of its file, with plug-ins."""
-    subject = _Subject(method, tuple(plugins))
+    return _check(_Subject(method, tuple(plugins), device))
+
+
+def _check(subject: _Subject) -> list[_Outcome]:
     subject.settings(_STREAM, _BUFFER)  # an unknown name or an unreadable file is the caller's mistake
     outcomes = []
     for name, check in CHECKS.items():
@@ -65,7 +68,7 @@ def _check_method(method: str, plugins: Sequence[str] = ()) -> list[_Outcome]:
     return outcomes
 
 
-def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool]:
+def check_component(name: str, plugins: Sequence[str] = (), device: str = "cpu") -> tuple[Table, bool]:
     """Run all checks on a method, alone and with each plug-in, or on a plug-in with three kinds of methods.
 
     Return a table with one column for each combination, and whether all checks passed.
@@ -75,10 +78,33 @@ def check_component(name: str, plugins: Sequence[str] = ()) -> tuple[Table, bool
     with suppress(UserError):
         find_component(name, "plugins", Plugin)
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
-    columns = {"+".join(section_names(*pair)): _check_method(*pair) for pair in pairs}
+    columns = {"+".join(section_names(*pair)): _check_method(*pair, device) for pair in pairs}
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
+
+
+def check_device(device: str, methods: Sequence[str]) -> tuple[Table, bool]:
+    """Run all checks on methods with gplasc on a device, and learn the same stream on the CPU.
+
+    Return a table with a row for each method, and whether all checks passed.
+    """
+    rows: list[list[str | Marked]] = []
+    for method in methods:
+        subjects = [_Subject(method, ("gplasc",), place) for place in ("cpu", device)]
+        failed = [outcome for outcome in _check(subjects[1]) if not outcome.passed]
+        figures = []
+        for subject in subjects:
+            with suppress(Exception):  # the checks say what is wrong with it
+                learner, _ = subject.first
+                seconds = sum(sum(phases.values()) for phases in learner.evaluator.timings)
+                figures.append((sum(learner.class_il[-1]) / len(learner.class_il), seconds))
+        shown = [f"{accuracy:.1f} % in {seconds:.2f} s" for accuracy, seconds in figures]
+        what = "; ".join(f"{outcome.check}: {outcome.detail}" for outcome in failed)
+        rows.append([method, _cell(_Outcome("", not failed, what)), *[*shown, "-", "-"][:2]])
+    heads = ("method", "checks", "cpu: class-IL", f"{device}: class-IL")
+    passed = all(row[1] == _cell(_Outcome("", True, "")) for row in rows)
+    return Table("", [Column(head, "left") for head in heads], rows), passed
 
 
 def _cell(outcome: _Outcome) -> Marked:
@@ -130,6 +156,7 @@ class _Subject:
 
     method: str
     plugins: tuple[str, ...]
+    device: str = "cpu"
 
     def settings(self, stream: str, buffer: int) -> RunSpec:
         given = {
@@ -151,8 +178,10 @@ class _Subject:
     ) -> Learner:
         """Learn a whole stream, or the rest of it from a state on."""
         spec = self.settings(stream, buffer)
-        opened, encoder = open_inputs(spec, None)
-        learner = build_learner(spec.config, opened, encoder=encoder, announced=announced, callbacks=[trail])
+        opened, encoder = open_inputs(spec, None, device=self.device)
+        learner = build_learner(
+            spec.config, opened, encoder=encoder, announced=announced, callbacks=[trail], device=self.device
+        )
         if state is not None:
             learner.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
         learner.learn(opened)
