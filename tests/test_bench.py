@@ -57,7 +57,7 @@ def test_figures_survive_their_file(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_command_measures_and_compares(tmp_path, capsys):
-    items = ["overhead", "efficiency", "teacher", "loop", "growth", "checkpoints", "evaluation"]
+    items = ["overhead", "efficiency", "teacher", "peer", "precision", "growth", "checkpoints", "evaluation"]
     assert main([*items, "--quick", "--out", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "bench.json").read_text())
     assert {figure["item"] for figure in found["figures"]} == set(items)

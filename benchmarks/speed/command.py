@@ -17,7 +17,8 @@ from benchmarks.speed.evaluation import measure_evaluation
 from benchmarks.speed.figure import Figure, Measured, got_worse, read_measured, write_measured
 from benchmarks.speed.growth import measure_growth
 from benchmarks.speed.memory import measure_memory
-from benchmarks.speed.plain_loop import measure_loop
+from benchmarks.speed.plain_loop import measure_peer
+from benchmarks.speed.precision import measure_precision
 from benchmarks.speed.startup import measure_smoke, measure_startup
 from benchmarks.speed.steps import measure_efficiency, measure_overhead, measure_teacher
 
@@ -30,7 +31,8 @@ _MEASUREMENTS: dict[str, Callable[[bool], Measured | list[Figure]]] = {
     "efficiency": measure_efficiency,
     "teacher": measure_teacher,
     "evaluation": measure_evaluation,
-    "loop": measure_loop,
+    "peer": measure_peer,
+    "precision": measure_precision,
     "growth": measure_growth,
     "memory": measure_memory,
     "startup": measure_startup,

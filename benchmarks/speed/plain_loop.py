@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
 from benchmarks.speed.clock import alternate, ratio
 from benchmarks.speed.figure import Figure
-from benchmarks.speed.steps import StepSize, bare_pass, learner_in_second_task, teacher_pass
+from benchmarks.speed.steps import FULL_WIDTH, StepSize, learner_in_second_task
 from PIL import Image, ImageEnhance
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,37 +22,26 @@ from gplasc.models import Network
 _MEAN, _STD = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.15)
 
 
-def measure_loop(quick: bool) -> list[Figure]:
-    """Measure epochs of Co2L + GPLASC against the same computation, written in the straightforward way."""
-    size = StepSize(4, 8, 2, 8) if quick else StepSize(16, 32, 4)
-    ours = learner_in_second_task("co2l", ("gplasc",), size)
-    plain = PlainLoop(learner_in_second_task("co2l", ("gplasc",), size), seed=0)
+def measure_peer(quick: bool) -> list[Figure]:
+    """Measure epochs of Co2L + GPLASC, as they are by default, against the same written in the straightforward way."""
+    sizes = (StepSize(4, 8, 2, 8),) if quick else (StepSize(16, 128, 5), StepSize(FULL_WIDTH, 32, 3))
+    figures = []
+    for size in sizes:
+        ours = learner_in_second_task("co2l", ("gplasc",), size)
+        exact = learner_in_second_task("co2l", ("gplasc",), size, settings={"train.precision": "float32"})
+        plain = PlainLoop(learner_in_second_task("co2l", ("gplasc",), size), seed=0)
+        works = {"ours": partial(_epoch, ours), "float32": partial(_epoch, exact), "plain": plain.epoch}
+        times = alternate(works, size.rounds)
+        bar = 2.2 if size.width == FULL_WIDTH else 2.5
+        name = f"straightforward loop / ours, epoch of co2l+gplasc, width {size.width}"
+        figures.append(Figure("peer", name, ratio(times, "plain", "ours"), bar, "least"))
+        figures.append(Figure("peer", f"{name}, in float32", ratio(times, "plain", "float32")))
+    return figures
 
-    def epoch() -> None:
-        for index in _order(ours):
-            ours.step(ours.ctx.pool.take(index))
 
-    parts = [ours.method.parts(ours.ctx.pool.take(index), ours.ctx)["batch"] for index in _order(ours)]
-
-    def passes() -> None:
-        for part in parts:
-            bare_pass(ours, part.x)
-            teacher_pass(part)
-
-    times = alternate({"ours": epoch, "plain": plain.epoch, "passes": passes}, size.rounds)
-    name = f"straightforward loop / ours, epoch of co2l+gplasc, width {size.width}"
-    bound = f"straightforward loop / the passes of both models alone, width {size.width}"
-    figures = [
-        Figure("loop", name, ratio(times, "plain", "ours"), 1.8, "least"),
-        Figure("loop", bound, ratio(times, "plain", "passes")),
-    ]
-    batch = ours.ctx.pool.take(torch.arange(size.images))
-    works = {"plain": lambda: plain.views(batch.x), "ours": lambda: ours.ctx.part(batch, views=2)}
-    times = alternate(works, size.rounds)
-    return [
-        *figures,
-        Figure("loop", f"PIL / ours, augmentation of {size.pixels} px", ratio(times, "plain", "ours")),
-    ]
+def _epoch(learner: Learner) -> None:
+    for index in _order(learner):
+        learner.step(learner.ctx.pool.take(index))
 
 
 def _order(learner: Learner) -> list[Tensor]:
