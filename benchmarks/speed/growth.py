@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import torch
 from benchmarks.speed.clock import alternate, ratio
 from benchmarks.speed.figure import Curve, Figure, Measured
 from benchmarks.speed.resident import resident_bytes
@@ -17,17 +16,16 @@ from benchmarks.speed.steps import StepSize, learner_in_second_task, stepper
 from gplasc._io.display import display
 from gplasc.learning import Callback, Learner
 from gplasc.results.record import RECORD
+from gplasc.runs.build import build_learner
 from gplasc.runs.execute import execute
-from gplasc.runs.spec import RunRequest
+from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.runs.workspace import Workspace
+from gplasc.streams import open_stream
 
 _CONTENDERS = (("er", ()), ("co2l", ("gplasc",)))
 _LENGTHS = (5, 20, 100, 200)
 _BAR = 1.1
 _PHASES = ("training", "everything else", "evaluation")
-# Written before each task: else the evaluation of more tasks leaves less of the code and data in the processor's
-# caches, and what is equally much work for all tasks takes 1.4 times as long after 200 tasks as after 10.
-_SWEPT = torch.zeros(2**23)
 
 
 def measure_growth(quick: bool) -> Measured:
@@ -48,7 +46,7 @@ class _TaskClock(Callback):
         self.checkpoint: list[int] = []
         self.record_bytes = 0
         self._folder = folder
-        self._end = self._begin = self._trained = self._evaluation = time.process_time()
+        self.end = self._begin = self._trained = self._evaluation = time.process_time()
 
     def on_task_begin(self, learner: Learner) -> None:
         self._begin = time.process_time()
@@ -65,16 +63,15 @@ class _TaskClock(Callback):
         evaluation = now - self._evaluation
         training = self._trained - self._begin
         for phase, value in zip(
-            _PHASES, (training, now - self._end - training - evaluation, evaluation), strict=True
+            _PHASES, (training, now - self.end - training - evaluation, evaluation), strict=True
         ):
             self.seconds[phase].append(value)
         self.resident.append(resident_bytes())
         self.checkpoint.append(max((path.stat().st_size for path in self._folder.glob("*/*.pt")), default=0))
-        _SWEPT.add_(1)
-        self._end = time.process_time()
+        self.end = now
 
 
-def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _TaskClock:
+def _spec(method: str, plugins: tuple[str, ...], tasks: int) -> RunSpec:
     settings = {
         "model.encoder": "small",
         "model.width": 8,
@@ -88,9 +85,34 @@ def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _TaskClock:
     if method == "co2l":
         settings |= {"probe.epochs": 5, "probe.views": 2, "probe.mode": "cached", "train.warmup_epochs": 0}
     stream = f"synthetic:tasks={tasks},classes=2,size=8,channels=1,train=8,test=8"
+    return RunRequest(stream, method, plugins, buffer=50, scale="smoke", settings=settings).resolve()
+
+
+def _grown(method: str, plugins: tuple[str, ...], early: range, late: range) -> dict[str, float]:
+    """Return how many times as long each phase takes in late tasks as in early ones.
+
+    Two learners take turns, so that both find the processor's caches as empty and its cores as busy.
+    """
+    config = _spec(method, plugins, late.stop).config
+    stream = open_stream(config.stream)
+    turns = []
+    for tasks in (early, late):
+        clock = _TaskClock(Path())
+        learner = build_learner(config, stream, callbacks=[clock])
+        for number in range(tasks.start):
+            learner.learn_task(stream[number], past=stream[:number])
+        turns.append((clock, learner, tasks))
+    for step in range(len(early)):
+        for clock, learner, tasks in turns:
+            clock.end = time.process_time()
+            learner.learn_task(stream[tasks[step]], past=stream[: tasks[step]])
+    first, last = ({p: spent[-len(early) :] for p, spent in clock.seconds.items()} for clock, _, _ in turns)
+    return {phase: ratio({"first": first[phase], "last": last[phase]}, "last", "first") for phase in _PHASES}
+
+
+def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _TaskClock:
     with tempfile.TemporaryDirectory() as name:
-        clock = _TaskClock(Path(name))
-        resolved = RunRequest(stream, method, plugins, buffer=50, scale="smoke", settings=settings).resolve()
+        clock, resolved = _TaskClock(Path(name)), _spec(method, plugins, tasks)
         result = execute(
             resolved, Workspace(Path(name), device="cpu"), callbacks=[clock], display=display(quiet=True)
         )
@@ -109,15 +131,13 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
     def median(values: Sequence[float], tasks: range) -> float:
         return statistics.median(values[task] for task in tasks)
 
-    def grown(values: Sequence[float]) -> float:
-        return median(values, late) / max(median(values, early), 1e-9)
-
     evaluation = clock.seconds["evaluation"]
     middle = range(most // 2 - len(early), most // 2)
     expected = (statistics.fmean(late) + 1) / (statistics.fmean(middle) + 1)
     name = f"{title}, {most} tasks"
+    times = _grown(method, plugins, early, late)
     figures = [
-        Figure("growth", f"{phase} of a task, last / first, {name}", grown(clock.seconds[phase]), _BAR)
+        Figure("growth", f"{phase} of a task, last / first, {name}", times[phase], _BAR)
         for phase in _PHASES[:2]
     ]
     figures += [
@@ -127,7 +147,12 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
             median(evaluation, late) / max(median(evaluation, middle), 1e-9) / expected,
             _BAR,
         ),
-        Figure("growth", f"resident memory, last / first, {name}", grown(clock.resident), _BAR),
+        Figure(
+            "growth",
+            f"resident memory, last / first, {name}",
+            median(clock.resident, late) / median(clock.resident, early),
+            _BAR,
+        ),
         Figure(
             "growth",
             f"record, bytes an entry of the matrix, {most} / {half} tasks, {title}",
