@@ -8,8 +8,8 @@ import pytest
 import torch
 from benchmarks.speed import plain_loop, steps
 from benchmarks.speed.clock import alternate, ratio
-from benchmarks.speed.command import _MEASUREMENTS, STORED, bench, growth_table, main
-from benchmarks.speed.figure import Curve, Figure, Measured, got_worse, read_measured, write_measured
+from benchmarks.speed.command import _MEASUREMENTS, STORED, bench, main
+from benchmarks.speed.figure import Figure, Measured, got_worse, read_measured, write_measured
 
 from gplasc.errors import UserError
 
@@ -46,7 +46,6 @@ def test_only_what_was_within_its_bar_or_unknown_got_worse():
 def test_figures_survive_their_file(tmp_path):
     measured = Measured(
         [Figure("i", "a", 0.3, 0.5, "least", "s"), Figure("i", "b", 0.1)],
-        [Curve("chart", "name", "tasks", "s", (1.0, 2.0), (0.5, 0.25))],
     )
     path = write_measured(tmp_path / "figures.json", measured, {})
     assert read_measured(path) == measured
@@ -101,10 +100,3 @@ def test_the_page_shows_the_stored_figures():
     missed = [figure for figure in read_measured(STORED).figures if not figure.within]
     assert page.count("missed: ") == len(missed)
     assert all(figure.name.replace("_", "\\_") in page for figure in missed)
-
-
-def test_the_page_shows_what_grows_with_the_length_of_the_stream():
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    table = growth_table(read_measured(STORED))
-    assert table.to_markdown() in page
-    assert [str(column) for column in table.columns[1:]] == ["5", "20", "100", "200"]

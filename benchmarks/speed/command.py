@@ -90,20 +90,6 @@ def figures_table(now: Measured, before: Measured | None = None) -> Table:
     return Table("", [*columns, *([] if before is None else ["stored"])], rows, breaks=breaks)
 
 
-def growth_table(measured: Measured) -> Table:
-    """Return a row for every curve over the length of the stream, with a column for every length."""
-    curves = [curve for curve in measured.curves if curve.x_label == "tasks of the stream"]
-    lengths = curves[0].x if curves else ()
-    rows: list[list[Any]] = []
-    for curve in curves:
-        unit, factor = ("ms", 1e3) if curve.y_label == "processor seconds" else (curve.y_label, 1.0)
-        name = (
-            f"{curve.name}, {unit} a task" if unit == "ms" else f"{curve.name}: {curve.chart.lower()}, {unit}"
-        )
-        rows.append([name, *(f"{factor * value:.3g}" for value in curve.y)])
-    return Table("", [Column("tasks of the stream", "left"), *(f"{length:g}" for length in lengths)], rows)
-
-
 def _shown(figure: Figure | None) -> str:
     return "" if figure is None else f"{figure.value:.3g} {figure.unit}".strip()
 

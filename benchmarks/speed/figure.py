@@ -41,30 +41,16 @@ class Figure:
         return self.value <= self.bar if self.at == "most" else self.value >= self.bar
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Values over the number of tasks of a stream; curves of one chart are drawn together."""
-
-    chart: str
-    name: str
-    x_label: str
-    y_label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
 @dataclass
 class Measured:
-    """The figures and curves of some items."""
+    """The figures of some items."""
 
     figures: list[Figure] = field(default_factory=list)
-    curves: list[Curve] = field(default_factory=list)
 
     def __add__(self, other: Measured) -> Measured:
         """Return those of both; where both have a figure of one name, that of the second."""
         mine = {figure.key: figure for figure in self.figures} | {f.key: f for f in other.figures}
-        curves = {(c.chart, c.name): c for c in self.curves} | {(c.chart, c.name): c for c in other.curves}
-        return Measured(list(mine.values()), list(curves.values()))
+        return Measured(list(mine.values()))
 
     def find(self, figure: Figure) -> Figure | None:
         """Return the figure of the same name."""
@@ -78,15 +64,10 @@ def got_worse(before: Measured, now: Measured) -> list[Figure]:
 
 
 def write_measured(path: Path, measured: Measured, environment: dict[str, Any]) -> Path:
-    """Write figures and curves as JSON, a line for each."""
-    figures = [{**asdict(figure), "within": figure.within} for figure in measured.figures]
-    curves = [asdict(curve) for curve in measured.curves]
-    lists = (
-        f'"{name}": [\n' + ",\n".join(f"  {json.dumps(entry)}" for entry in entries) + "\n ]"
-        for name, entries in (("figures", figures), ("curves", curves))
-    )
+    """Write figures as JSON, a line for each."""
+    lines = ",\n".join(f"  {json.dumps({**asdict(one), 'within': one.within})}" for one in measured.figures)
     head = f'"format": {_FORMAT},\n "environment": {json.dumps(environment)}'
-    return write_atomic(path, "{\n " + ",\n ".join([head, *lists]) + "\n}\n")
+    return write_atomic(path, f'{{\n {head},\n "figures": [\n{lines}\n ]\n}}\n')
 
 
 def read_measured(path: Path) -> Measured:
@@ -103,9 +84,6 @@ def read_measured(path: Path) -> Measured:
             Figure(**{key: value for key, value in entry.items() if key != "within"})
             for entry in stored["figures"]
         ]
-        curves = [
-            Curve(**{**entry, "x": tuple(entry["x"]), "y": tuple(entry["y"])}) for entry in stored["curves"]
-        ]
     except (OSError, ValueError, KeyError, TypeError):
         raise UserError(f"{path} is not a file of figures; give one that `make bench` wrote") from None
-    return Measured(figures, curves)
+    return Measured(figures)

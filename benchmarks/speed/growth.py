@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.speed.clock import alternate, ratio
-from benchmarks.speed.figure import Curve, Figure, Measured
+from benchmarks.speed.figure import Figure, Measured
 from benchmarks.speed.resident import resident_bytes
 from benchmarks.speed.steps import StepSize, learner_in_second_task, stepper
 
@@ -162,22 +162,7 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
         Figure("growth", f"record of {most} tasks, {title}", runs[most].record_bytes / 1e6, unit="MB"),
         Figure("growth", f"checkpoint of {most} tasks, {title}", clock.checkpoint[-1] / 1e6, unit="MB"),
     ]
-    curves = [_curve("Record", title, "MB", runs, [run.record_bytes / 1e6 for run in runs.values()])]
-    curves += [
-        _curve(
-            "Median time of a task",
-            f"{title}: {phase}",
-            "processor seconds",
-            runs,
-            [statistics.median(run.seconds[phase]) for run in runs.values()],
-        )
-        for phase in _PHASES
-    ]
-    return Measured(figures, curves)
-
-
-def _curve(chart: str, name: str, label: str, x: Iterable[float], y: Iterable[float]) -> Curve:
-    return Curve(chart, name, "tasks of the stream", label, tuple(x), tuple(float(f"{v:.4g}") for v in y))
+    return Measured(figures)
 
 
 def _steps(quick: bool) -> list[Figure]:

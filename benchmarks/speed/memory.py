@@ -1,4 +1,4 @@
-"""Memory: the losses of many rows, a large buffer, and copies of the data."""
+"""Memory: the losses of many rows, and a large buffer."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ from benchmarks.speed.clock import alternate, ratio, repeated
 from benchmarks.speed.figure import Figure
 from benchmarks.speed.resident import peak_bytes
 
-from gplasc.learning.pool import order_batches
 from gplasc.memory import Buffer
 from gplasc.memory.reservoir import offer
-from gplasc.runs.build import build_learner
-from gplasc.runs.spec import RunRequest
-from gplasc.streams import open_stream
 
 _LOSSES = ("supcon", "range_loss", "relation_distillation")
 
 
 def measure_memory(quick: bool) -> list[Figure]:
-    """Measure what the losses, the buffer and a change of tasks need."""
+    """Measure what the losses and the buffer need."""
     return [
         *_losses(256 if quick else 16_384, _LOSSES[:1] if quick else _LOSSES),
         *_buffer(100 if quick else 10_000),
-        _copies(quick),
     ]
 
 
@@ -99,31 +94,3 @@ def _buffer(smaller: int) -> list[Figure]:
         title = f"{name} a memory of {10 * smaller} / {smaller} images of 64 px"
         figures.append(Figure("memory", title, ratio(times, "large", "small"), 1.2))
     return figures
-
-
-def _copies(quick: bool) -> Figure:
-    """Count what torch allocates when tasks begin and epochs are ordered, in units of the tasks' images."""
-    train = 16 if quick else 500
-    stream = open_stream(f"synthetic:tasks=3,classes=2,size=32,channels=3,train={train},test=2")
-    settings = {"data.images_per_class": None, "data.test_images_per_class": None, "model.encoder": "small"}
-    config = (
-        RunRequest(stream.name, "supcon", (), buffer=20, scale="smoke", settings=settings).resolve().config
-    )
-    learner = build_learner(config, stream)
-    tasks = list(stream)
-
-    def begin() -> None:
-        for task in tasks:
-            learner.position.task = task.index
-            learner.enter(task)
-            for _ in range(2):
-                order_batches(learner.ctx.pool, learner.method.pool, 64, learner.ctx.random["order"])
-
-    begin()
-    with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False) as profile:
-        begin()
-    allocated = sum(max(event.self_cpu_memory_usage, 0) for event in profile.key_averages())
-    images = sum(task.train.x.numel() for task in tasks)
-    return Figure(
-        "memory", "allocated when tasks and epochs begin / images of the tasks", allocated / images, 0.05
-    )

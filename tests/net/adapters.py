@@ -38,9 +38,13 @@ def run_ids(experiment: str, scale: str) -> list[str]:
 
 
 def method_run_id(stream: str, title: str, scale: str) -> str:
-    """Return the id of a run of a method with plug-ins, such as ``er+gplasc``, without a digest of the data."""
+    """Return the id of a run of a method with plug-ins, such as ``er+gplasc``, without a digest of the data.
+
+    With replay methods GPLASC had views of its own when the ids were written.
+    """
     method, *plugins = title.split("+")
-    return RunRequest(stream, method, plugins, scale=scale).resolve().config.run_id
+    settings = {"gplasc.share_views": False} if "gplasc" in plugins else {}
+    return RunRequest(stream, method, plugins, scale=scale, settings=settings).resolve().config.run_id
 
 
 def command(words: list[str]) -> tuple[int, str]:

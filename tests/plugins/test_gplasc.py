@@ -40,7 +40,7 @@ def test_terms_are_the_criterions_on_current_and_past_rows(tiny, second_task, te
 
 
 def test_a_method_without_contrast_gets_one_on_two_views_of_the_current_samples(tiny, second_task, terms_of):
-    learner = second_task(tiny("finetune", ("gplasc",)))
+    learner = second_task(tiny("finetune", ("gplasc",), **{"gplasc.share_views": False}))
     _, more, terms = terms_of(learner)
     assert {name: len(part.y) for name, part in more.items()} == {"views": 2 * len(learner.ctx.pool)}
     assert set(terms) == {"range", "position", "distill", "contrast"}
@@ -76,7 +76,7 @@ def test_sharing_changes_nothing_beside_a_method_with_views_of_its_own(tiny, sec
 
 @pytest.mark.parametrize(
     ("name", "default", "other"),
-    [("gplasc.share_views", False, True), ("train.optimizer", "sgd", "adamw")],
+    [("train.optimizer", "sgd", "adamw")],
 )
 def test_a_younger_setting_is_not_written_at_its_default(tiny, name, default, other):
     """Runs that are older than it keep their ids."""
@@ -87,6 +87,16 @@ def test_a_younger_setting_is_not_written_at_its_default(tiny, name, default, ot
     changed = tiny("er", ("gplasc",), **given, **{name: other}).config
     assert changed.flat()[name] == other
     assert changed.run_id != plain.run_id
+
+
+@pytest.mark.parametrize(("method", "shared"), [("er", True), ("derpp", True), ("co2l", False)])
+def test_replay_methods_share_their_views_and_the_setting_is_not_written_if_off(tiny, method, shared):
+    """Runs with two further views keep their ids."""
+    plain = tiny(method, ("gplasc",)).config
+    assert plain.options["gplasc"].get("share_views", False) is shared
+    two = tiny(method, ("gplasc",), **{"gplasc.share_views": False}).config
+    assert "share_views" not in two.options["gplasc"]
+    assert (two.run_id != plain.run_id) is shared
 
 
 def test_a_reading_that_is_gone_is_an_error_and_its_default_is_not(tiny, new_learner):

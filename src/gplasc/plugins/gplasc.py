@@ -84,8 +84,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         "the previous model runs in the mode that the method wants; with a method that needs none, in training mode "
         "like the network itself, so that equal weights have no distance. With a mode of 'eval' (iCaRL, CCLIS) they "
         "have one, because the network normalizes with batch statistics",
-        "a method without projection head gets one, and SupCon sees two views of the current samples; they "
-        "leave BatchNorm's running statistics alone, which would otherwise describe strongly augmented images",
+        "a method without projection head gets one, and SupCon sees the method's own views; with share_views=false two "
+        "further ones, which leave BatchNorm's running statistics alone: they would describe strongly augmented images",
     )
 
     def __init__(self, settings: GPLASCSettings) -> None:
