@@ -2,7 +2,7 @@
 
 Ten training images of each class give the mean direction of its features, and the nearest mean predicts ten others.
 
-python benchmarks/frozen.py --data-dir DIR [--streams cub200 seq-cifar100]
+python benchmarks/frozen.py --data-dir DIR
 """
 
 import argparse
@@ -37,12 +37,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--streams", nargs="+", default=["cub200", "seq-cifar100"])
     given = parser.parse_args()
     torch.set_num_threads(1)
     encoder = as_encoder("gplasc.models.pretrained:efficientnet_lite0")
     encoder.freeze()
-    for name in given.streams:
+    for name in ("cub200", "seq-cifar100"):
         tasks = list(open_stream(name, data_dir=given.data_dir, image_size=64 if name == "cub200" else None))
         predicted, right, times = [], [], []
         for low in (False, True):

@@ -43,13 +43,3 @@ def ratio(times: Times, above: str, below: str) -> float:
     2.0
     """
     return statistics.median(a / b for a, b in zip(times[above], times[below], strict=True))
-
-
-def repeated(work: Work, count: int) -> Work:
-    """Return a work that does another one several times."""
-
-    def several() -> None:
-        for _ in range(count):
-            work()
-
-    return several

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.speed.checkpointing import measure_checkpoints
+from benchmarks.speed import steps
 from benchmarks.speed.evaluation import measure_evaluation
 from benchmarks.speed.figure import Figure, Measured, got_worse, read_measured, write_measured
 from benchmarks.speed.growth import measure_growth
@@ -20,16 +20,15 @@ from benchmarks.speed.memory import measure_memory
 from benchmarks.speed.plain_loop import measure_peer
 from benchmarks.speed.precision import measure_precision
 from benchmarks.speed.startup import measure_smoke, measure_startup
-from benchmarks.speed.steps import measure_efficiency, measure_overhead, measure_teacher
 
 from gplasc._io.table import Column, Marked, Table
 from gplasc.errors import UserError
 from gplasc.runs.cost import torch_threads
 
 _MEASUREMENTS: dict[str, Callable[[bool], Measured | list[Figure]]] = {
-    "overhead": measure_overhead,
-    "efficiency": measure_efficiency,
-    "teacher": measure_teacher,
+    "overhead": steps.measure_overhead,
+    "efficiency": steps.measure_efficiency,
+    "teacher": steps.measure_teacher,
     "evaluation": measure_evaluation,
     "peer": measure_peer,
     "precision": measure_precision,
@@ -37,7 +36,7 @@ _MEASUREMENTS: dict[str, Callable[[bool], Measured | list[Figure]]] = {
     "memory": measure_memory,
     "startup": measure_startup,
     "smoke": measure_smoke,
-    "checkpoints": measure_checkpoints,
+    "checkpoints": steps.measure_checkpoints,
 }
 STORED = Path(__file__).parent / "figures.json"
 """The figures of the last release, measured by this command."""
@@ -109,11 +108,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("items", nargs="*", help=f"what to measure: {', '.join(_MEASUREMENTS)}")
     parser.add_argument("--out", type=Path, default=Path("bench"), help="folder of bench.json")
     parser.add_argument("--quick", action="store_true", help="something tiny, which shows that it works")
-    parser.add_argument("--against", type=Path, default=STORED, help="figures to compare with")
     parser.add_argument("--store", action="store_true", help="also write the figures into that file")
     given = parser.parse_args(words)
     try:
-        return bench(given.items, given.out, quick=given.quick, against=given.against, store=given.store)
+        return bench(given.items, given.out, quick=given.quick, store=given.store)
     except UserError as error:
         print(f"make bench: {error}", file=sys.stderr)
         return 2

@@ -38,14 +38,12 @@ def measure_growth(quick: bool) -> Measured:
 
 
 class _TaskClock(Callback):
-    """Notes processor time by phase, resident memory and the size of the checkpoint after every task."""
+    """Notes processor time by phase and resident memory after every task."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {phase: [] for phase in _PHASES}
         self.resident: list[int] = []
-        self.checkpoint: list[int] = []
         self.record_bytes = 0
-        self._folder = folder
         self.end = self._begin = self._trained = self._evaluation = time.process_time()
 
     def on_task_begin(self, learner: Learner) -> None:
@@ -67,7 +65,6 @@ class _TaskClock(Callback):
         ):
             self.seconds[phase].append(value)
         self.resident.append(resident_bytes())
-        self.checkpoint.append(max((path.stat().st_size for path in self._folder.glob("*/*.pt")), default=0))
         self.end = now
 
 
@@ -97,7 +94,7 @@ def _grown(method: str, plugins: tuple[str, ...], early: range, late: range) -> 
     stream = open_stream(config.stream)
     turns = []
     for tasks in (early, late):
-        clock = _TaskClock(Path())
+        clock = _TaskClock()
         learner = build_learner(config, stream, callbacks=[clock])
         for number in range(tasks.start):
             learner.learn_task(stream[number], past=stream[:number])
@@ -112,7 +109,7 @@ def _grown(method: str, plugins: tuple[str, ...], early: range, late: range) -> 
 
 def _learn(method: str, plugins: tuple[str, ...], tasks: int) -> _TaskClock:
     with tempfile.TemporaryDirectory() as name:
-        clock, resolved = _TaskClock(Path(name)), _spec(method, plugins, tasks)
+        clock, resolved = _TaskClock(), _spec(method, plugins, tasks)
         result = execute(
             resolved, Workspace(Path(name), device="cpu"), callbacks=[clock], display=display(quiet=True)
         )
@@ -159,8 +156,6 @@ def _tasks(method: str, plugins: tuple[str, ...], lengths: Sequence[int]) -> Mea
             runs[most].record_bytes / most**2 / (runs[half].record_bytes / half**2),
             _BAR,
         ),
-        Figure("growth", f"record of {most} tasks, {title}", runs[most].record_bytes / 1e6, unit="MB"),
-        Figure("growth", f"checkpoint of {most} tasks, {title}", clock.checkpoint[-1] / 1e6, unit="MB"),
     ]
     return Measured(figures)
 

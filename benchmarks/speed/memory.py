@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-from benchmarks.speed.clock import alternate, ratio, repeated
+from benchmarks.speed.clock import alternate, ratio
 from benchmarks.speed.figure import Figure
 from benchmarks.speed.resident import peak_bytes
 
@@ -89,7 +89,10 @@ def _buffer(smaller: int) -> list[Figure]:
 
     figures = []
     for name, work in (("insertion into", insert), ("sampling from", draw)):
-        works = {size: repeated(partial(work, memory), 20) for size, memory in memories.items()}
+        works = {
+            size: partial(lambda work, memory: [work(memory) for _ in range(20)], work, memory)
+            for size, memory in memories.items()
+        }
         times = alternate(works, 15)
         title = f"{name} a memory of {10 * smaller} / {smaller} images of 64 px"
         figures.append(Figure("memory", title, ratio(times, "large", "small"), 1.2))

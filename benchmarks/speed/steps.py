@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -173,6 +174,20 @@ def measure_teacher(quick: bool) -> list[Figure]:
             value = ratio(alternate(works, size.rounds), "teacher", "both")
             measured.append(Figure("teacher", name, value, 0.25))
     return measured
+
+
+def measure_checkpoints(quick: bool) -> list[Figure]:
+    """Measure a checkpoint against the interval."""
+    figures = []
+    for size in step_sizes(quick):
+        learner = learner_in_second_task("co2l", ("gplasc",), size, buffer=500)
+        learner.step(learner.ctx.pool.take(torch.arange(8)))
+        with tempfile.TemporaryDirectory() as folder:
+            save = partial(Checkpoint(Path(folder)).save, learner)
+            spent = statistics.median(seconds(save) for _ in range(3))
+        name = f"one a minute, co2l+gplasc, width {size.width}"
+        figures.append(Figure("checkpoints", name, 100 * spent / SAVE_EVERY, 1.0, unit="%"))
+    return figures
 
 
 def learner_in_second_task(
