@@ -15,10 +15,8 @@ from gplasc.models import Encoder, build_encoder
 _CASES = (  # encoder, width, pixels, channels, images
     ("resnet18", 64, 32, 3, 32),
     ("resnet18", 16, 32, 3, 128),
-    ("resnet18-fast", 24, 32, 3, 128),
     ("resnet18-imagenet", 16, 64, 3, 64),
     ("resnet10-fast", 16, 32, 3, 128),
-    ("resnet10-fast", 16, 28, 1, 64),
     ("resnet10-fast", 8, 32, 3, 128),
     ("small", 32, 28, 1, 64),
     ("small", 32, 8, 1, 64),
