@@ -52,8 +52,8 @@ class Frozen(Model):
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
-    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, tuple[bytes, ...]]:
-        pieces, thumbnails = [self.linear.weight[:0].half()], []
+    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, list[bytes]]:
+        pieces, thumbnails = [self.linear.weight[:0].half()], list[bytes]()
         extractor = Pipeline(self._images, self.encoder, nn.Identity()).to(self.options.device).eval()
         while batch := list(itertools.islice(images, _BATCH)):
             if self._images and self.options.given["thumbnails"] and self._most != 0:
@@ -65,7 +65,7 @@ class Frozen(Model):
                     "the encoder returned features that are not finite or above 65504; scale its output"
                 )
             pieces.append(features.half().clone())
-        return torch.cat(pieces), tuple(thumbnails)
+        return torch.cat(pieces), thumbnails
 
     def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
         if self._most == 0:

@@ -18,7 +18,7 @@ from gplasc.classifier._gate import Figures, Label, TaskRecord
 from gplasc.classifier._heads import HeadScore
 from gplasc.classifier._intake import Intake
 from gplasc.classifier._pipeline import Pipeline
-from gplasc.classifier._rows import Rows
+from gplasc.classifier._rows import Rows, thumbnails_of
 from gplasc.errors import UserError
 from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.models import Encoder
@@ -110,7 +110,7 @@ class Model(ABC):
         return {
             "digests": len(self.rows),
             "features": len(self.rows.x),
-            "thumbnails": len(self.rows.thumbnails),
+            "thumbnails": len(self.rows.thumbnails) if self.rows.thumbnails.shape[1] else 0,
         }
 
     def learned(self, intake: Intake, work: Work) -> Self | None:
@@ -128,7 +128,7 @@ class Model(ABC):
                 if intake.total:
                     work.on_progress("images", number / intake.total)
 
-        x, thumbnails = new._absorb(images())
+        x, pictures = new._absorb(images())
         if not given:
             return None
         labels = set(self.labels)
@@ -140,7 +140,7 @@ class Model(ABC):
             month=torch.full((len(given),), len(self.tasks)),
             fold=torch.zeros(len(given), dtype=torch.int64),
             x=x,
-            thumbnails=thumbnails,
+            thumbnails=thumbnails_of(pictures, len(x)),
         )
         work.on_progress("learning", 0.0)
         figures = new._learn(self, added, work)
@@ -188,7 +188,7 @@ class Model(ABC):
         """The encoder, if its weights are not part of `tensors`."""
 
     @abstractmethod
-    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, tuple[bytes, ...]]:
+    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, list[bytes]]:
         """Consume images; return what is learned of them, and thumbnails."""
 
     @abstractmethod

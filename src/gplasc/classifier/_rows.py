@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
 
 from gplasc.classifier._heads import FOLDS
 from gplasc.memory.per_task import surplus
@@ -26,22 +27,23 @@ class Rows:
     month: Tensor  # (N,) int64
     fold: Tensor  # (N,) int64; -1: the features are not kept
     x: Tensor  # (K, D) float16 of the rows that are kept
-    thumbnails: tuple[bytes, ...] = ()  # of the rows that are kept, or of none
+    thumbnails: Tensor  # (K, width) uint8: JPEG files, padded with zeros; width 0: none
 
     @classmethod
     def empty(cls, dim: int) -> Rows:
         """Return no rows."""
         none = torch.zeros(0, dtype=torch.int64)
-        return cls(torch.zeros(0, 16, dtype=torch.uint8), none, none, none, torch.zeros(0, dim).half())
+        byte = torch.zeros(0, 16, dtype=torch.uint8)
+        return cls(byte, none, none, none, torch.zeros(0, dim).half(), byte[:, :0])
 
     @classmethod
     def join(cls, parts: Iterable[Rows]) -> Rows:
-        """Return the rows of all parts; thumbnails are kept if all have them."""
+        """Return the rows of all parts."""
         parts = list(parts)
-        whole = all(len(part.thumbnails) == len(part.x) for part in parts)
         columns = {name: torch.cat([getattr(part, name) for part in parts]) for name in (*_COLUMNS, "x")}
-        images = (image for part in parts for image in part.thumbnails)
-        return cls(**columns, thumbnails=tuple(images) if whole else ())
+        width = max(part.thumbnails.shape[1] for part in parts)
+        pictures = [pad(part.thumbnails, (0, width - part.thumbnails.shape[1])) for part in parts]
+        return cls(**columns, thumbnails=torch.cat(pictures))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,11 +56,8 @@ class Rows:
     def take(self, mask: Tensor) -> Rows:
         """Return some rows, by a mask (N,)."""
         inner = mask[self.kept]
-        thumbnails = self.thumbnails and tuple(
-            image for image, taken in zip(self.thumbnails, inner.tolist(), strict=True) if taken
-        )
         columns = {name: getattr(self, name)[mask] for name in _COLUMNS}
-        return Rows(**columns, x=self.x[inner], thumbnails=thumbnails)
+        return Rows(**columns, x=self.x[inner], thumbnails=self.thumbnails[inner])
 
     def months(self) -> list[Rows]:
         """Return the rows of each month."""
@@ -67,7 +66,11 @@ class Rows:
     def check(self, classes: int) -> None:
         """Check that the columns of rows that were read fit each other and the number of classes."""
         sizes = {len(getattr(self, name)) for name in _COLUMNS}
-        fits = len(sizes) == 1 and int(self.kept.sum()) == len(self.x) and self.digest.shape[1:] == (16,)
+        fits = (
+            len(sizes) == 1
+            and int(self.kept.sum()) == len(self.x) == len(self.thumbnails)
+            and self.digest.shape[1:] == (16,)
+        )
         if not fits or not bool(((self.y >= 0) & (self.y < classes)).all()):
             raise ValueError("the rows do not fit each other")
 
@@ -102,18 +105,23 @@ class Rows:
 
     def dropped(self, none: Tensor) -> Rows:
         """Return the rows without what was learned of them."""
-        return replace(self, fold=torch.full_like(self.fold, _DROPPED), x=none[:0], thumbnails=())
+        fold = torch.full_like(self.fold, _DROPPED)
+        return replace(self, fold=fold, x=none[:0], thumbnails=self.thumbnails[:0])
 
     def limited(self, most: int) -> Rows:
         """Drop the features of all but so many images of each class: those with the smallest digests."""
         order = torch.tensor(sorted(range(len(self)), key=lambda row: bytes(self.digest[row].numpy())))
         keep = self.kept.clone()
         keep[order[surplus(self.y[order], torch.full((int(self.y.max()) + 1,), most))]] = False
-        inner = keep[self.kept]
-        thumbnails = tuple(t for t, taken in zip(self.thumbnails, inner.tolist(), strict=False) if taken)
-        return replace(
-            self, fold=torch.where(keep, self.fold, _DROPPED), x=self.x[inner], thumbnails=thumbnails
-        )
+        inner, fold = keep[self.kept], torch.where(keep, self.fold, _DROPPED)
+        return replace(self, fold=fold, x=self.x[inner], thumbnails=self.thumbnails[inner])
+
+
+def thumbnails_of(files: Sequence[bytes], rows: int) -> Tensor:
+    """Return files as rows (rows, width) uint8, padded with zeros; of width 0 without files."""
+    width = max(map(len, files), default=0)
+    padded = b"".join(file.ljust(width, b"\0") for file in files)
+    return torch.from_numpy(np.frombuffer(padded, dtype=np.uint8).copy()).view(rows, width)
 
 
 def with_folds(old: Rows, new: Rows) -> Rows:

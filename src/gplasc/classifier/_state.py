@@ -22,11 +22,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import torch
 from pydantic import Field, ValidationError, model_validator
 from safetensors.torch import load, save
-from torch import Tensor
 
 import gplasc
 from gplasc._io.files import remove_leftovers, write_atomic
@@ -73,8 +71,7 @@ class State(Plain):
     calibration: Calibration | None
     kept: dict[str, int]
     files: dict[_Role, _File]
-    rows: list[_File]
-    thumbnails: list[_File]
+    rows: list[_File] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _agree(self) -> State:
@@ -97,7 +94,7 @@ class State(Plain):
     @property
     def all_files(self) -> set[str]:
         """The names of all files in data/."""
-        return {*self.files.values(), *self.rows, *self.thumbnails}
+        return {*self.files.values(), *self.rows}
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -155,9 +152,7 @@ def read_results(folder: Path, state: State) -> Results:
 
 def read_rows(folder: Path, state: State) -> Rows:
     """Return what is kept of the images."""
-    chunks = [load(_read(folder, name)) for name in state.rows]
-    images = [_split(load(_read(folder, name))) for name in state.thumbnails] or [()] * len(chunks)
-    rows = Rows.join(Rows(**chunk, thumbnails=few) for chunk, few in zip(chunks, images, strict=True))
+    rows = Rows.join(Rows(**load(_read(folder, name))) for name in state.rows)
     rows.check(len(state.names))
     return rows
 
@@ -202,12 +197,6 @@ def read_tensors(folder: Path, name: str) -> dict[str, Any]:
         raise UserError(f"{folder / _DATA / name} is damaged ({reason}); {_RESTORE}") from None
 
 
-def _split(tensors: Mapping[str, Tensor]) -> tuple[bytes, ...]:
-    ends = tensors["lengths"].cumsum(0).tolist()
-    pixels = tensors["bytes"].numpy().tobytes()
-    return tuple(pixels[start:end] for start, end in zip([0, *ends], ends, strict=False))
-
-
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -233,16 +222,10 @@ def write_state(
         files["encoder"] = _put_tensors(folder, "encoder", model.frozen_encoder.state_dict())
     if code:
         files["code"] = _put(folder, "code", json.dumps(code).encode(), "json")
-    rows, thumbnails = [], []
-    for month in model.rows.months():
-        columns = {
-            column: value.contiguous() for column, value in vars(month).items() if column != "thumbnails"
-        }
-        rows.append(_put(folder, "rows", save(columns)))
-        if model.rows.thumbnails:
-            lengths = torch.tensor([len(image) for image in month.thumbnails])
-            content = torch.from_numpy(np.frombuffer(b"".join(month.thumbnails), dtype=np.uint8).copy())
-            thumbnails.append(_put(folder, "thumbnails", save({"lengths": lengths, "bytes": content})))
+    rows = [
+        _put(folder, "rows", save({column: value.contiguous() for column, value in vars(month).items()}))
+        for month in model.rows.months()
+    ]
     old = read_state(folder) if (folder / INDEX).exists() else None
     plugins = tuple(moved(plugin, "") for plugin in config.plugins)
     state = State(
@@ -257,7 +240,6 @@ def write_state(
         },
         files=files,
         rows=rows,
-        thumbnails=thumbnails,
     )
     if candidate:
         _write_index(folder / CANDIDATE, state)

@@ -63,9 +63,9 @@ class Trained(Model):
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
-    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, tuple[bytes, ...]]:
+    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, list[bytes]]:
         rows = list(images)
-        return torch.stack(rows) if rows else torch.zeros(0), ()
+        return torch.stack(rows) if rows else torch.zeros(0), []
 
     def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
         """Learn one more task, or the rest of it, in a learner of its own."""

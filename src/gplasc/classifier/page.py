@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from torch import Tensor
+
 from gplasc._io.files import write_atomic
 from gplasc._io.table import Table, Value
 from gplasc._io.text import html_text
@@ -68,7 +70,7 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
     page = render(title, lead, [section for section in sections if section], warnings=warnings)
     kept = rows.kept.nonzero().flatten()
     galleries = ""
-    if len(rows.thumbnails) == len(kept) == len(results.y):
+    if rows.thumbnails.shape[1] and len(kept) == len(results.y):
         wrong = (results.after >= 0) & (results.after != results.y)
         damage = wrong & (results.before == results.y)
         order = results.confidence.argsort(descending=True)
@@ -91,13 +93,13 @@ def _confusion(results: Results, names: Sequence[str]) -> Section:
 
 
 def _gallery(
-    heading: str, rows: Sequence[int], results: Results, names: Sequence[str], pictures: Sequence[bytes]
+    heading: str, rows: Sequence[int], results: Results, names: Sequence[str], pictures: Tensor
 ) -> str:
     """Return a section with a small picture of each row."""
     cards = ""
     for row in rows:
         true, now = (html_text(names[int(column[row])]) for column in (results.y, results.after))
-        data = base64.b64encode(pictures[row]).decode()
+        data = base64.b64encode(pictures[row].numpy().tobytes().rstrip(b"\0")).decode()
         cards += (
             f'<figure class="card"><img src="data:image/jpeg;base64,{data}" alt="{true}" width="96" height="96">'
             f"<figcaption><b>{true}</b><br>taken for {now}, {float(results.confidence[row]):.0%}</figcaption></figure>"
