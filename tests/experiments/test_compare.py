@@ -589,6 +589,17 @@ def test_differences_in_the_text_of_pages_are_those_of_the_stored_results():
     assert quoted
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "results" / "plans").glob("*.toml")), ids=lambda path: path.stem
+)
+def test_plans_of_the_page_name_rows_that_exist_and_seeds_that_nobody_has_looked_at(path):
+    plan = ComparePlan.read(path)
+    rows = {one.row.name for one in plan_contenders(plan, methods_alone(plan))}
+    assert set(plan.family) <= rows
+    assert not {1, 2, 3, 5, 6, 13} & set(plan.seeds)
+    assert not plan.tunes
+
+
 def test_page_says_how_many_pairs_are_matched_and_how_many_survive():
     """Rows that differ in more than the plug-in are marked; Holm's correction is over the pairs of each plug-in."""
     pairs = DOCS_SCRIPT["tuned_pairs"](ROOT / "results")
