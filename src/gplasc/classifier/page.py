@@ -51,7 +51,7 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
             f"month {number}",
             len(old.new_classes),
             old.images,
-            Share.where(right, results.month == number - 1).percent,
+            str(Share.where(right, results.month == number - 1)).strip(),
         ]
         for number, old in enumerate(state.tasks, 1)
         for right in [results.after == results.y]
@@ -61,9 +61,7 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
         Section("Heads", (Table("", ["head", "right, cross-validated", "reason"], heads),))
         if heads
         else None,
-        Section(
-            "Accuracy by month", (Table("", ["month", "new classes", "images", "right now, %"], months),)
-        ),
+        Section("Accuracy by month", (Table("", ["month", "new classes", "images", "right now"], months),)),
         _confusion(results, names),
     ]
     warnings = [*(f"Refused: {reason}." for reason in task.refused), *task.notes]
