@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.calling import call
 
-from gplasc.conformance import CHECKS, _check_method, check_device
+from gplasc.conformance import CHECKS, _check, _Subject, check_device
 from gplasc.settings.components import list_methods
 
 HEAD = """
@@ -23,7 +23,7 @@ HEAD = """
 @pytest.mark.parametrize("plugins", [(), ("gplasc",)], ids=["alone", "gplasc"])
 @pytest.mark.parametrize("method", list_methods())
 def test_conforms(method, plugins):
-    outcomes = _check_method(method, plugins)
+    outcomes = _check(_Subject(method, plugins))
     assert [outcome.check for outcome in outcomes] == list(CHECKS)
     assert [outcome for outcome in outcomes if not outcome.passed] == []
 
@@ -87,7 +87,7 @@ def test_a_sound_file_passes_with_one_command(tmp_path, capsys):
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_file_is_caught_by_the_right_check(broken, tmp_path):
-    outcomes = {outcome.check: outcome for outcome in _check_method(write(tmp_path, BROKEN[broken]))}
+    outcomes = {outcome.check: outcome for outcome in _check(_Subject(write(tmp_path, BROKEN[broken])))}
     assert not outcomes[broken].passed
     assert outcomes[broken].detail
 
@@ -99,7 +99,7 @@ def test_images_that_are_kept_beside_the_memory_are_found(tmp_path):
         def end_task(self, ctx):
             self.kept = {"deep": [ctx.task.train.x[:3].clone()]}
     """
-    outcomes = {outcome.check: outcome for outcome in _check_method(write(tmp_path, body))}
+    outcomes = {outcome.check: outcome for outcome in _check(_Subject(write(tmp_path, body)))}
     assert "Mine.kept.deep[0] holds 3 images" in outcomes["sees of the past its memory alone"].detail
 
 

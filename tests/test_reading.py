@@ -11,7 +11,7 @@ from gplasc._io.reading import MissingError, read_bytes, read_text
 from gplasc.errors import UserError
 from gplasc.learning.checkpoints import load_newest
 from gplasc.results.record import load_records, read_record
-from gplasc.runs._folder import _read_settings
+from gplasc.runs.workspace import _read_settings
 from gplasc.settings.components import find_object, source_digest
 from gplasc.settings.parse import read_toml
 from gplasc.streams import fingerprint, open_stream

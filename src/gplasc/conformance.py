@@ -47,12 +47,8 @@ class _Failure(Exception):
     """A check has failed; the message says how."""
 
 
-def _check_method(method: str, plugins: Sequence[str] = (), device: str = "cpu") -> list[_Outcome]:
-    """Run all checks on a method, given by its name or the path of its file, with plug-ins."""
-    return _check(_Subject(method, tuple(plugins), device))
-
-
 def _check(subject: _Subject) -> list[_Outcome]:
+    """Run all checks on a method with plug-ins."""
     subject.settings(_STREAM, _BUFFER)  # an unknown name or an unreadable file is the caller's mistake
     outcomes = []
     for name, check in CHECKS.items():
@@ -78,7 +74,7 @@ def check_component(name: str, plugins: Sequence[str] = (), device: str = "cpu")
     with suppress(UserError):
         find_component(name, "plugins", Plugin)
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
-    columns = {"+".join(section_names(*pair)): _check_method(*pair, device) for pair in pairs}
+    columns = {"+".join(section_names(*pair)): _check(_Subject(*pair, device)) for pair in pairs}
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
     table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
@@ -155,7 +151,7 @@ class _Subject:
     """A method with plug-ins, and the run that the others are compared with."""
 
     method: str
-    plugins: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
     device: str = "cpu"
 
     def settings(self, stream: str, buffer: int) -> RunSpec:
@@ -170,19 +166,19 @@ class _Subject:
     def learn(
         self,
         trail: _Trail,
-        state: bytes | None = None,
+        state: bytes = b"",
         *,
         stream: str = _STREAM,
         buffer: int = _BUFFER,
-        announced: bool = True,
+        **build: Any,
     ) -> Learner:
         """Learn a whole stream, or the rest of it from a state on."""
         spec = self.settings(stream, buffer)
         opened, encoder = open_inputs(spec, None, device=self.device)
         learner = build_learner(
-            spec.config, opened, encoder=encoder, announced=announced, callbacks=[trail], device=self.device
+            spec.config, opened, encoder=encoder, callbacks=[trail], device=self.device, **build
         )
-        if state is not None:
+        if state:
             learner.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
         learner.learn(opened)
         return learner
@@ -243,17 +239,14 @@ def _resumes(subject: _Subject) -> str:
     return f"at {len(subject.first[1].states)} places"
 
 
-def _compare_resumed(
-    subject: _Subject, learner: Learner, trail: _Trail, hint: str, *, announced: bool = True
-) -> None:
+def _compare_resumed(subject: _Subject, learner: Learner, trail: _Trail, hint: str, **build: Any) -> None:
     for name, content in trail.states.items():
-        resumed = subject.learn(_Trail(), content, announced=announced)
-        _compare(learner, resumed, f"after a restart at {name}{hint}")
+        _compare(learner, subject.learn(_Trail(), content, **build), f"after a restart at {name}{hint}")
 
 
 def _budget(subject: _Subject) -> None:
-    for buffer in (_BUFFER, 1, 0):
-        trail = subject.first[1] if buffer == _BUFFER else _Trail()
+    trails = {_BUFFER: subject.first[1], 1: _Trail(), 0: _Trail()}
+    for buffer, trail in trails.items():
         if buffer != _BUFFER:
             subject.learn(trail, buffer=buffer)
         if trail.largest > buffer:
@@ -265,9 +258,8 @@ def _past(subject: _Subject) -> str:
     if learner.method.pool == "everything":
         return "exempt: the method declares that it sees all tasks"
     blind = subject.learn(_Forgetful())
-    _compare(
-        learner, blind, "when the training images of past tasks are wiped out: keep samples in ctx.memory"
-    )
+    when = "when the training images of past tasks are wiped out: keep samples in ctx.memory"
+    _compare(learner, blind, when)
     return ""
 
 
@@ -287,8 +279,8 @@ def _unannounced(subject: _Subject) -> str:
 def _task_il(subject: _Subject) -> None:
     learner, _ = subject.first
     for row, (in_class, in_task) in enumerate(zip(learner.class_il, learner.task_il, strict=True)):
-        for c, t in zip(in_class[: row + 1], in_task[: row + 1], strict=True):
-            if c is None or t is None or t < c:
+        for c, t in zip(in_class, in_task, strict=True):
+            if not t >= c:
                 raise _Failure(f"after task {row + 1} task-IL is {t}, class-IL {c}: scores must be numbers")
 
 
@@ -322,10 +314,8 @@ def _tensors(place: object, name: str) -> Iterator[tuple[str, Tensor]]:
     """Find tensors in nested containers, with the path that leads to each."""
     if isinstance(place, Tensor):
         yield name, place
-    elif isinstance(place, Buffer):
-        yield from _tensors(place.rows(), name)
-    elif isinstance(place, Samples):
-        yield from _tensors({"x": place.x, "y": place.y}, name)
+    elif isinstance(place, (Buffer, Samples)):
+        yield from _tensors(place.rows() if isinstance(place, Buffer) else vars(place), name)
     elif isinstance(place, Mapping):
         for key, value in place.items():
             yield from _tensors(value, f"{name}.{key}")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gplasc.conformance import _check_method
+from gplasc.conformance import _check, _Subject
 from gplasc.errors import UserError
 from gplasc.learning import Batch
 from gplasc.methods import find_method
@@ -105,7 +105,7 @@ def in_second_task(tiny, new_learner):
 
 
 def conforms(method, *plugins):
-    assert not [outcome for outcome in _check_method(method, plugins) if not outcome.passed]
+    assert not [outcome for outcome in _check(_Subject(method, plugins)) if not outcome.passed]
 
 
 def step(learner):

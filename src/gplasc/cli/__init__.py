@@ -24,20 +24,9 @@ from gplasc.cli._options import Launch
 from gplasc.errors import Interrupted, UserError
 
 _COMMANDS = {
-    "Compare methods": ("demo", "run", "compare", "sweep", "tune", "reproduce", "report"),
-    "Classify your images": (
-        "learn",
-        "predict",
-        "evaluate",
-        "info",
-        "rollback",
-        "forget",
-        "rename",
-        "merge",
-        "export",
-        "features",
-    ),
-    "Inspect and check": ("list", "show", "runs", "data", "check", "completion"),
+    "Compare methods": "demo run compare sweep tune reproduce report",
+    "Classify your images": "learn predict evaluate info rollback forget rename merge export features",
+    "Inspect and check": "list show runs data check completion",
 }
 _FILES = {  # of commands that share the file of another one
     "completion": "check", "demo": "report", "evaluate": "predict", "export": "info", "features": "data",
@@ -47,6 +36,7 @@ _FILES = {  # of commands that share the file of another one
 
 
 def _build_app() -> App:
+    parameter = Parameter(negative=(), consume_multiple=True, allow_repeating=False, show_default=False)
     app = App(
         "gplasc",
         help="Class-incremental learning with contrastive and replay methods, and GPLASC as a plug-in for all "
@@ -55,9 +45,7 @@ def _build_app() -> App:
         version_flags=["--version"],
         help_format="plaintext",
         help_formatter=FORMATTER,
-        default_parameter=Parameter(
-            negative=(), consume_multiple=True, allow_repeating=False, show_default=False
-        ),
+        default_parameter=parameter,
         result_action="return_value",
         exit_on_error=False,
         print_error=False,
@@ -65,7 +53,7 @@ def _build_app() -> App:
     )
     for title, names in _COMMANDS.items():
         group = Group.create_ordered(title)
-        for place, name in enumerate(names):
+        for place, name in enumerate(names.split()):
             file = f"gplasc.cli.{_FILES.get(name, name)}"
             app.command(f"{file}:_{name}", name=name, group=group, sort_key=place)
     app["--help"].group = app["--version"].group = Group.create_ordered("Options")

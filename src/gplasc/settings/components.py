@@ -6,7 +6,6 @@ import ast
 import hashlib
 import importlib
 import importlib.util
-import pkgutil
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
@@ -52,7 +51,7 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
         raise UserError(
             f"there is no {noun} '{name}'; {did_you_mean(name, _list(package))} (your own: the path of a .py file)"
         )
-    kinds = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, base)]
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, base)]
     own = [kind for kind in kinds if kind.__module__ == module.__name__]
     if len(own) != 1:
         raise UserError(
@@ -75,11 +74,9 @@ def find_object(reference: str) -> object:
 def source_digest(reference: str) -> str:
     """Return the SHA-256 of ``FILE.py``, ``FILE.py:NAME`` or ``package.module:NAME``, see `user_sources`."""
     place, name = (reference, "") if is_file(reference) else _split(reference)
-    if is_file(place):
-        text, *helpers = [text for part in user_sources(place).items() for text in part][1:]
-    else:
-        text, helpers = read_text(_origin(place)), []
-    return hashlib.sha256("\0".join([*filter(None, [name]), text, *helpers]).encode()).hexdigest()
+    parts = user_sources(place) if is_file(place) else {"": read_text(_origin(place))}
+    texts = [text for part in parts.items() for text in part][1:]  # the file itself has no name in it
+    return hashlib.sha256("\0".join([name, *texts] if name else texts).encode()).hexdigest()
 
 
 def user_sources(path: str) -> dict[str, str]:
@@ -172,13 +169,9 @@ def _origin(module: str) -> str:
 @lru_cache
 def _list(package: str) -> dict[str, str]:
     folder = Path(__file__).parent.parent / package
-    lines = {}
-    for module in pkgutil.iter_modules([str(folder)]):
-        if module.name != "base":
-            text = (folder / f"{module.name}.py").read_text(encoding="utf-8")
-            docstring = ast.get_docstring(ast.parse(text)) or ""
-            lines[module.name.replace("_", "-")] = docstring.partition("\n")[0]
-    return lines
+    files = (path for path in sorted(folder.glob("*.py")) if path.stem not in ("__init__", "base"))
+    docs = {file.stem: ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "" for file in files}
+    return {name.replace("_", "-"): text.partition("\n")[0] for name, text in docs.items()}
 
 
 def _import(place: str, noun: str) -> ModuleType:

@@ -90,25 +90,16 @@ class _Data(Settings):
 class _Model(Settings):
     """The network."""
 
-    encoder: str = Field(
-        "resnet18",
-        description="a name, FILE.py:function or package.module:function; object:NAME is a module that was passed",
-    )
-    encoder_lr: float = Field(
-        1.0,
-        ge=0,
-        description="factor of the learning rate of the encoder; 0: frozen, features are computed once",
-    )
-    feature_views: int = Field(
-        4, ge=0, description="augmented views of each training image that a frozen encoder computes"
-    )
+    encoder: str = "resnet18"
+    """A name, FILE.py:function or package.module:function; object:NAME is a module that was passed."""
+    encoder_lr: float = Field(1.0, ge=0)
+    """Factor of the learning rate of the encoder; 0: frozen, features are computed once."""
+    feature_views: int = Field(4, ge=0)
+    """Augmented views of each training image that a frozen encoder computes."""
     width: int = Field(64, gt=0)
     features: Literal["relu", "signed"] = "relu"
-    initialization: Literal["kaiming", "pytorch", "xavier"] = Field(
-        "kaiming",
-        description="of the encoder's convolutions: Kaiming normal by fan-out, or PyTorch's default; xavier: "
-        "uniform, of the encoder and the classifier",
-    )
+    initialization: Literal["kaiming", "pytorch", "xavier"] = "kaiming"
+    """Of the convolutions: Kaiming normal by fan-out, or PyTorch's default; xavier: uniform, also the classifier."""
     projection_hidden: int = Field(512, gt=0)
     projection_dim: int = Field(128, gt=0)
 
@@ -116,57 +107,44 @@ class _Model(Settings):
 class Train(Settings):
     """Stage 1: the representation (or, for the replay family, everything)."""
 
-    optimizer: Literal["sgd", "adamw"] = Field(
-        "sgd",
-        description="adamw: with betas 0.9 and 0.999; momentum is not used",
-        exclude_if="sgd".__eq__,  # not written: it is younger than many runs, whose ids cover all settings
-    )
+    # The default is not written: the setting is younger than many runs, whose ids cover all settings.
+    optimizer: Literal["sgd", "adamw"] = Field("sgd", exclude_if="sgd".__eq__)
+    """adamw: with betas 0.9 and 0.999; momentum is not used."""
     epochs: int = Field(100, gt=0)
-    first_epochs: int | None = Field(None, gt=0, description="epochs of the first task; default: epochs")
+    first_epochs: int | None = Field(None, gt=0)
+    """Epochs of the first task; default: epochs."""
     batch: int = Field(256, gt=0)
     lr: float = Field(0.5, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(1e-4, ge=0)
     schedule: Literal["cosine", "multistep", "constant"] = "cosine"
-    lr_decay: float = Field(
-        0.1,
-        gt=0,
-        le=1,
-        description="cosine ends at lr * lr_decay ** 3; multistep multiplies by lr_decay at each milestone",
-    )
-    milestones: tuple[int, ...] = Field((), description="multistep: numbers of epochs after which lr decays")
+    lr_decay: float = Field(0.1, gt=0, le=1)
+    """Cosine ends at lr * lr_decay ** 3; multistep multiplies by lr_decay at each milestone."""
+    milestones: tuple[int, ...] = ()
+    """multistep: numbers of epochs after which lr decays."""
     warmup_epochs: int = Field(10, ge=0)
     warmup_from: float = Field(0.01, ge=0)
-    warmup_target: Literal["task", "epochs"] = Field(
-        "task",
-        description="whose schedule gives the learning rate at the end of the warm-up: that of the task itself, or, "
-        "also in the first task, one of train.epochs epochs",
-    )
+    warmup_target: Literal["task", "epochs"] = "task"
+    """Whose schedule gives the lr after the warm-up: that of the task, or in every task one of train.epochs epochs."""
     keep_optimizer: bool = True
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "float32",
-        description="of convolutions and linear layers; auto: bfloat16 where the device computes it and the encoder "
-        "gains from it, chosen when the run is planned",
-    )
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
+    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `runs.precision`."""
 
 
 class _Probe(Settings):
     """Stage 2: a linear classifier on the frozen encoder."""
 
     mode: Literal["cached", "published"] = "cached"
-    views: int = Field(8, gt=0, description="augmented views of each image that the cached mode computes")
+    views: int = Field(8, gt=0)
+    """Augmented views of each image that the cached mode computes."""
     epochs: int = Field(100, gt=0)
     batch: int = Field(256, gt=0)
     lr: float = Field(0.5, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     milestones: tuple[int, ...] = (60, 75, 90)
     decay: float = Field(0.2, gt=0, le=1)
-    nearest_mean: float = Field(
-        0.0,
-        ge=0,
-        description="weight of the log-probabilities of the nearest class mean of the memory, added to the scores",
-        exclude_if=operator.not_,  # not written if off, as `Train.optimizer`
-    )
+    nearest_mean: float = Field(0.0, ge=0, exclude_if=operator.not_)  # as `Train.optimizer`
+    """Weight of the log-probabilities of the nearest class mean of the memory, added to the scores."""
 
 
 class Config(Settings):
@@ -200,8 +178,7 @@ class Config(Settings):
         """Twelve hexadecimal digits that name these settings."""
         settings = self.model_dump(mode="json")
         settings["options"] |= self.hashed_options
-        text = json.dumps(settings, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def title(self) -> str:
@@ -214,9 +191,7 @@ class Config(Settings):
 
     def flat(self) -> dict[str, Any]:
         """Return every setting under its dotted name; a method's options stand under the method's name."""
-        settings = self.model_dump(mode="json")
-        del settings["identity"]
-        return flatten(settings)
+        return flatten(self.model_dump(mode="json", exclude={"identity"}))
 
     def to_toml(self) -> str:
         """Return the settings as TOML, to be read again by `read_toml`."""

@@ -50,11 +50,8 @@ def matching_rules(scale: str, facts: Mapping[str, Iterable[str]]) -> list[_Rule
 
 @lru_cache
 def _rules(name: str) -> tuple[_Rule, ...]:
-    text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    return tuple(
-        _Rule(rule["source"], rule.get("when", {}), flatten(rule["set"]))
-        for rule in tomllib.loads(text)["rule"]
-    )
+    rules = _read(name)["rule"]
+    return tuple(_Rule(rule["source"], rule.get("when", {}), flatten(rule["set"])) for rule in rules)
 
 
 def row_name(row: str, settings: Mapping[str, Any]) -> str:
@@ -66,12 +63,12 @@ def row_name(row: str, settings: Mapping[str, Any]) -> str:
     'co2l'
     """
     for plugin in settings.get("plugins", ()):
-        for form in _forms().get(plugin, ()):
+        for form in _read("names").get(plugin, ()):
             if all(settings.get(name) == value for name, value in form["when"].items()):
                 return row if f", {form['name']}" in row else f"{row}, {form['name']}"
     return row
 
 
 @lru_cache
-def _forms() -> dict[str, list[dict[str, Any]]]:
-    return tomllib.loads(resources.files(__package__).joinpath("names.toml").read_text(encoding="utf-8"))
+def _read(name: str) -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
