@@ -133,7 +133,8 @@ def load_model(
     allow_code: bool,
 ) -> Model:
     """Return the model of a state folder, for a classifier with its arguments; see `ContinualClassifier.load`."""
-    names = [c.method, *c.plugins, state.encoder]
+    config = state.config
+    names = [c.method, *c.plugins, state.encoder, config.method, *config.plugins, config.model.encoder]
     own = [n for n in names if file_of(n) or (":" in n and not n.startswith(("gplasc.", OBJECT)))]
     if own and not allow_code:
         raise UserError(
@@ -146,7 +147,6 @@ def load_model(
             "with ContinualClassifier.load(path, encoder=...)"
         )
     with code_folder(read_code(folder, state)) as root:
-        config = state.config
         if root:  # from now on the copies are the user's files
             c.method, c.plugins = moved(c.method, root), tuple(moved(name, root) for name in c.plugins)
             places = {

@@ -195,4 +195,6 @@ class Trained(Model):
         """Take back what `tensors` returned."""
         self._take(type(self)(self.options, state["classes"]))
         self.learner.load_state_dict(state["learner"])
+        if self.learner.ctx.num_classes != len(self.names):
+            raise ValueError(f"{len(self.names)} classes for {self.learner.ctx.num_classes} outputs")
         self._held, self._held_month = Samples(state["held"]["x"], state["held"]["y"]), state["held"]["month"]
