@@ -135,8 +135,10 @@ def _link(folder: str) -> Callable[[Path, Random, Path], str]:
     """Return what moves a file or folder of a case elsewhere and puts a link in its place."""
 
     def spoil(place: Path, random: Random, outside: Path) -> str:
-        paths = sorted(path for path in (place / folder).rglob("*"))
-        new = [place / folder / name for name in ("pending", "lock", "candidate.json", "log.txt", "previous")]
+        # A run or a state may be kept elsewhere: only what is inside it is replaced.
+        root = next((place / "runs").iterdir()) if folder == "runs" else place / folder
+        paths = sorted(root.rglob("*"))
+        new = [root / name for name in ("pending", "lock", "candidate.json", "log.txt", "previous")]
         path = random.choice([*paths, *(path for path in new if not path.exists())])
         target = place / "elsewhere"
         target.mkdir()
@@ -230,7 +232,7 @@ def _npz_bomb(place: Path, random: Random, outside: Path) -> str:
     name, kind = random.choice(names), random.choice(["|u1", "<f8", "|S0", "|U0", "|V0", "|O", "<f4"])
     size = random.choice([0, 100, 2**20, 2**28, 3 * 10**8])
     shape = random.choice([(2**36, 8, 8), (10**8,), (size,), (0,), (2**62,), (1, 1, size), (-1,), (2,) * 40])
-    packing = random.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZ2])
+    packing = random.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
     content = random.choice([_member(shape, kind, size), _member((size,), "|u1", size)])
     with zipfile.ZipFile(path, "a", packing, compresslevel=1) as archive:
         archive.writestr(random.choice([f"{name}.npy", f"{name}.npy", "junk", "x.npy"]), content)
@@ -337,9 +339,10 @@ def _use_method(place: Path) -> str:
 
 def _arrays(random: Random, *, spoiled: bool) -> tuple[Any, Any]:
     """Return images and labels for a classifier; of a spoiled case some are nearly allowed."""
-    items = objects(random, spoiled=spoiled)
+    items: list[Any] = [(np.full((8, 8, 3), 20 * number, np.uint8), number % 3) for number in range(9)]
     if not spoiled or random.random() < 0.4:
-        return [item for item in items if isinstance(item, tuple)], None
+        odd = [item for item in objects(random, spoiled=True) if item is not None] if spoiled else []
+        return [*items, *random.sample(odd, min(len(odd), 2))], None
     x: Any = random.choice(
         [np.zeros((9, 8, 8, 3), np.uint8), np.arange(36, dtype=np.float32).reshape(9, 4), items]
     )
