@@ -531,8 +531,7 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(moved, tmp_path, monkeypatch):
     def call(accuracy, folder, summary="one.json", **more):
         native = moved and folder != "a"
-        for module in ("precision", "spec"):
-            monkeypatch.setattr(f"gplasc.runs.{module}.computes_bfloat16", lambda device: native)
+        monkeypatch.setattr("gplasc.runs.spec.computes_bfloat16", lambda device: native)
         executor = Pretend(accuracy)
         wanted = plan(trials=2, set=("model.encoder=small", "model.width=32"), **more)
         done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / summary)

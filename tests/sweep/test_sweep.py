@@ -22,10 +22,10 @@ from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
-from gplasc.study._grid import check_seeds, parse_axes
-from gplasc.study.cell import Cell, Outcome
+from gplasc.study.cell import Cell, Outcome, check_seeds
 from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
+from gplasc.study.points import parse_axes
 from gplasc.study.processes import Processes
 from gplasc.study.sweep import _grid_cells
 
@@ -77,7 +77,8 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
     assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
     assert found[1].error == "its process was killed by signal 9 (out of memory?)"
-    assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
+    reason = "line 6, raised ZeroDivisionError: division by zero; correct the file (see "
+    assert found[2].error.startswith(f"{broken}, {reason}")
     assert "Traceback" in (out / found[2].cell.run_id / "log.txt").read_text()
     assert found[3].record["run_id"] == cells[3].run_id
     lines = stream.getvalue().splitlines()

@@ -26,9 +26,8 @@ from gplasc.models import Encoder
 from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs._describe import describe
 from gplasc.runs.build import build_learner, open_inputs
-from gplasc.runs.precision import settle
 from gplasc.runs.result import Result
-from gplasc.runs.spec import RunSpec
+from gplasc.runs.spec import RunSpec, settle
 from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
 from gplasc.settings.types import Config
 from gplasc.streams import Stream

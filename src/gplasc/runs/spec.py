@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -274,6 +274,26 @@ def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None
             return None
 
     return [spec._identify("data", digest(spec.config.stream)) for spec in specs]
+
+
+def settle(
+    specs: Sequence[RunSpec], out: Path, device: str | None = None, known: Container[str] = ()
+) -> list[RunSpec]:
+    """Choose the precision, once for all identified runs whose settings leave it open, and keep it where they go on.
+
+    Runs that were begun in the folder `out`, or are known, perhaps from another machine, decide for all of them;
+    otherwise the device does.
+    """
+
+    def begun(spec: RunSpec, *, native: bool) -> bool:
+        own, other = (spec.settled(native=choice).run_id for choice in (native, not native))
+        return own != other and (own in known or (out / own).exists())
+
+    if not any(spec.precision_is_open for spec in specs):
+        return [*specs]
+    before = [native for native in (True, False) if any(begun(spec, native=native) for spec in specs)]
+    native = before[0] if before else computes_bfloat16(check_device(device))
+    return [spec.settled(native=native, begun=bool(before)) for spec in specs]
 
 
 def _options(

@@ -13,11 +13,10 @@ from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
 from gplasc.streams import find_stream
-from gplasc.study._grid import parse_axes
 from gplasc.study.cell import Cell
 from gplasc.study.experiment import Experiment, Row
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_trials
+from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_trials, parse_axes
 
 
 @dataclass(frozen=True)

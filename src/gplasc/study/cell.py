@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Literal
 
 from gplasc._io.display import Moment
 from gplasc._io.text import duration
+from gplasc.errors import UserError
 from gplasc.results.record import Record
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import Workspace
@@ -59,6 +60,15 @@ class Cell:
         """The cell in words."""
         where = f" on {self.column}" if self.column else ""
         return f"{self.row}{where}, seed {self.seed}"
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse seeds that are negative or given twice."""
+    for seed in seeds:
+        if seed < 0:
+            raise UserError(f"the seed {seed} is negative; seeds are whole numbers from 0")
+        if seeds.count(seed) > 1:
+            raise UserError(f"the seed {seed} is given twice; give every seed once")
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from gplasc.runs.spec import RunRequest, RunSpec
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
 from gplasc.streams.info import StandIn
-from gplasc.study._grid import check_seeds
-from gplasc.study.cell import Cell
+from gplasc.study.cell import Cell, check_seeds
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""

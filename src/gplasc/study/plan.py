@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.settings.types import Scale, Settings
-from gplasc.study._grid import check_seeds
+from gplasc.study.cell import check_seeds
 from gplasc.study.experiment import Row
 
 

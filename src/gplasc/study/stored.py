@@ -117,10 +117,6 @@ class Results(Settings):
         """Return the number of the chosen trial of a row; 0 is the preset, also where nothing was tuned."""
         return choose(self.trials(row)) if self.plan.tunes else 0
 
-    def searched_for(self, row: Group) -> dict[str, tuple[Any, ...]]:
-        """Return the values that were searched for a row, by setting."""
-        return next(one.values for one in self.searched if one.labels.items() <= row.labels.items())
-
     def by_run(self) -> dict[str, dict[Measure, float]]:
         """Return the numbers of each run, by run id."""
         numbers: dict[str, dict[Measure, float]] = {}

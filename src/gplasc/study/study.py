@@ -11,9 +11,8 @@ from gplasc._io.display import Display
 from gplasc._io.table import Column, Table
 from gplasc.results.group import Group, Measure, by_measure, measured
 from gplasc.results.record import Record, read_record
-from gplasc.runs.precision import settle
 from gplasc.runs.result import Result
-from gplasc.runs.spec import identify_all
+from gplasc.runs.spec import identify_all, settle
 from gplasc.runs.workspace import Workspace
 from gplasc.study._forecast import forecast
 from gplasc.study.cell import Cell, Executor, Outcome

@@ -249,8 +249,9 @@ def _tuning(results: Results, stream: str) -> Table | None:
         )
         chosen += " (the preset)" if number == 0 else ""
         rows.append([results.caption.buffer(row), name, completed, scores[0], score, chosen])
-        axes = (f"{n}: {', '.join(map(str, values))}" for n, values in results.searched_for(row).items())
-        searched.setdefault("; ".join(axes), []).append(name)
+        axes = next(one.values for one in results.searched if one.labels.items() <= row.labels.items())
+        listed = "; ".join(f"{setting}: {', '.join(map(str, values))}" for setting, values in axes.items())
+        searched.setdefault(listed, []).append(name)
     heads = ("trials completed", "validation, preset", "validation, chosen")
     columns = [Column("buffer"), Column("", "left"), *map(Column, heads), Column("chosen", "left")]
     notes = [f"Searched for {', '.join(names)}: {axes}." for axes, names in searched.items()]
