@@ -19,7 +19,7 @@ from gplasc.cli import app, main
 from gplasc.errors import UserError
 from gplasc.paper import load_experiment
 from gplasc.report.page import write_report
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.record import FORMAT, Record, read_record
 from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
@@ -38,7 +38,7 @@ from gplasc.study.compare import (
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
-from gplasc.study.stored import CLASS_IL, choose, read_results
+from gplasc.study.stored import choose, read_results
 from gplasc.study.tables import comparison_tables
 
 ROOT = Path(__file__).parents[2]

@@ -56,9 +56,7 @@ def _run(
     continues bit for bit.
 
     For example:
-
     gplasc run --stream seq-digits --method co2l --plugin gplasc
-
     gplasc run --stream folder:images --method er --buffer 200 --json
 
     Args:

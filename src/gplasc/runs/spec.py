@@ -80,10 +80,10 @@ class RunSpec(Settings):
         """Return the run in the precision for devices that compute bfloat16, or for others; a given one stays."""
         if not self.precision_is_open:
             return self
-        source = "as it was begun" if begun else "suited the encoder and the device when it was planned"
-        config = _with_precision(self.config, native=native)
+        why = "as it was begun" if begun else "suited the encoder and the device when it was planned"
+        sources = {**self.sources, _PRECISION: f"auto: {why}"}
         return self.model_copy(
-            update={"config": config, "sources": {**self.sources, _PRECISION: f"auto: {source}"}}
+            update={"config": _with_precision(self.config, native=native), "sources": sources}
         )
 
     @classmethod
@@ -125,11 +125,10 @@ class RunRequest:
         """Build the complete settings from the defaults, the presets, ``settings`` and the encoder; later ones win."""
         components = (self.method, *self._check_names())
         kinds = find_components(self.method, components[1:])
+        sections = Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
         names = {
             f"{section}.{accepted}": f"{section}.{name}"
-            for section, kind in (
-                Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
-            ).items()
+            for section, kind in sections.items()
             for accepted, name in kind.accepted_names().items()
         }
         settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
@@ -151,7 +150,7 @@ class RunRequest:
             "scale": self.scale,
             "identity": {name: source_digest(name) for name in filter(is_file, components)},
         }
-        groups: dict[str, dict[str, Any]] = {section: {} for section in (*Config.sections(), *kinds)}
+        groups: dict[str, dict[str, Any]] = {section: {} for section in sections}
         for name, value in values.items():
             section, _, key = name.rpartition(".")
             (groups[section] if section else about)[key] = value
@@ -173,12 +172,10 @@ class RunRequest:
 
     def _check_names(self) -> tuple[str, ...]:
         """Check the type of each name; return the plug-ins."""
-        for name, more in (
-            ("stream", ", folder:PATH or npz:PATH"),
-            ("method", " or the path of a Python file"),
-        ):
+        more = {"stream": ", folder:PATH or npz:PATH", "method": " or the path of a Python file"}
+        for name, hint in more.items():
             if not isinstance(value := getattr(self, name), str):
-                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){more}")
+                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){hint}")
         if not isinstance(self.plugins, Iterable):
             raise UserError(
                 f"plugins is {self.plugins!r}; give a list of names such as ['gplasc'], or leave it out"
@@ -360,9 +357,8 @@ def _full_name(name: str, known: Mapping[str, str]) -> str:
             f"the setting '{name}' is one of the {owner}, which this run does not have; name it with --method or "
             "--plugin, or as an argument in Python"
         )
-    hint = did_you_mean(
-        name, known if "." in name else {full.rpartition(".")[2] for full in known} | {*known}
-    )
+    short = () if "." in name else (full.rpartition(".")[2] for full in known)
+    hint = did_you_mean(name, {*known, *short})
     if hint.startswith("allowed"):
         hint = "see `gplasc show` for those there are"
     raise UserError(f"there is no setting '{name}' here; {hint}")

@@ -50,16 +50,11 @@ class Cell:
         return row_name(row, self.spec.config.flat())
 
     @property
-    def column(self) -> str:
-        """The column of a run that has a row, in words: stream and buffer."""
-        names = ("stream", "buffer") if "row" in self.labels else ()
-        return " ".join(str(self.labels[name]) for name in names if name in self.labels)
-
-    @property
     def text(self) -> str:
-        """The cell in words."""
-        where = f" on {self.column}" if self.column else ""
-        return f"{self.row}{where}, seed {self.seed}"
+        """The cell in words: its row, where it has one also stream and buffer, and the seed."""
+        names = ("stream", "buffer") if "row" in self.labels else ()
+        column = " ".join(str(self.labels[name]) for name in names if name in self.labels)
+        return f"{self.row}{f' on {column}' if column else ''}, seed {self.seed}"
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

@@ -169,9 +169,8 @@ class Experiment(Caption):
         def facts(row: Row, stream: str, buffer: int | None) -> tuple[set[str], ...]:
             return {stream}, set() if buffer is None else {str(buffer)}, {row.name, row.group or row.name}
 
-        names = [
-            set().union(*kind) for kind in zip(*(facts(*place) for place in self._places()), strict=True)
-        ]
+        kinds = zip(*(facts(*place) for place in self._places()), strict=True)
+        names = [set().union(*kind) for kind in kinds]
         wanted = [[word for word in only if fnmatch.filter(known, word)] for known in names]
         for word in only:
             if not any(word in words for words in wanted):

@@ -119,9 +119,8 @@ class ComparePlan(Settings):
         if self.file:
             return shlex.join(["gplasc", "compare", "--plan", self.file])
         fields = ComparePlan.model_fields.items()
-        changed = {
-            name: getattr(self, name) for name, field in fields if getattr(self, name) != field.default
-        }
+        values = {name: getattr(self, name) for name, _ in fields}
+        changed = {name: values[name] for name, field in fields if values[name] != field.default}
         own = ["experiment", "scale", "family"]
         if self.experiment:
             words = ["gplasc", "reproduce", self.experiment, "--fair", "--scale", self.scale]

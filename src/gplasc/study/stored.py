@@ -12,12 +12,11 @@ from pydantic import ValidationError
 from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_bytes
 from gplasc.errors import UserError
-from gplasc.results.group import Group, Measure
+from gplasc.results.group import CLASS_IL, Group, Measure
 from gplasc.settings.types import Settings
 from gplasc.study.experiment import Caption
 from gplasc.study.plan import ComparePlan
 
-CLASS_IL = Measure("final_accuracy", "class-IL", scenario="class_il")
 OVERLAP = Measure("overlap", "overlap of two tasks", point="mean")
 _MEASURES = {
     "class_il": CLASS_IL,
