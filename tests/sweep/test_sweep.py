@@ -334,9 +334,10 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     alone, both = capsys.readouterr().out.split("written: ")[:2]
     for text in (alone, both):
         assert any(line.split()[1:2] == ["mine"] for line in text.splitlines())
-    assert "Shared settings in which rows differ" not in alone
-    differs = both.partition("Shared settings in which rows differ: ")[2]
-    assert differs.startswith("train.momentum 0.0 (mine), 0.9 (co2l) | ")
+    assert "Rows differ in" not in alone
+    first, *others = (line for line in both.splitlines() if line.startswith("Rows differ in "))
+    assert first == "Rows differ in train.momentum: 0.0 (mine), 0.9 (co2l)."
+    assert others
 
 
 @pytest.mark.parametrize(
