@@ -8,7 +8,7 @@ from gplasc.cli._options import Names
 
 
 def _check(name: str | None = None, /, *, plugin: Names = ("gplasc",), device: str = "cpu") -> int:
-    """Run conformance checks on a method or a plug-in, or on all methods on a device.
+    """Run conformance checks on a method, a plug-in or a device.
 
     It must be reproducible, resumable, finite, and stay within its memory. Learns small synthetic streams; the
     exit code is 0 if all checks pass and 1 if not. A method is checked alone and with each plug-in, a plug-in

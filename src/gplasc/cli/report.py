@@ -15,7 +15,7 @@ def _report(
     tables: Path | None = None,
     figures: Path | None = None,
 ) -> int:
-    """Write one HTML page about runs, or about the last update of a classifier.
+    """Write one HTML page about runs, or a classifier's last update.
 
     It opens offline. Tables and figures about runs can be written as files, too.
 
