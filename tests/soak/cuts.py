@@ -68,7 +68,7 @@ def processes() -> Any:
     context = multiprocessing.get_context("forkserver")
     components = [f"gplasc.methods.{name.replace('-', '_')}" for name in METHODS]
     preloaded = ["gplasc.cli", "gplasc.runs.execute", "gplasc.classifier.learning", "gplasc.plugins.gplasc"]
-    preloaded += ["gplasc.streams.sources.synthetic"]
+    preloaded += ["gplasc.streams.sources.synthetic", "sklearn.linear_model"]
     context.set_forkserver_preload([*preloaded, *components])
     return context
 
