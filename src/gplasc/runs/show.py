@@ -55,9 +55,8 @@ def print_settings(spec: RunSpec) -> None:
         texts = (name, str(value), source)
         rows.append([Marked(text, "muted") for text in texts] if source == OURS else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]
-    Table(
-        f"{row_name(config.title, config.flat())} on {config.stream}, scale {config.scale}", columns, rows
-    ).print()
+    title = f"{row_name(config.title, config.flat())} on {config.stream}, scale {config.scale}"
+    Table(title, columns, rows, spec.notes).print()
     kinds = find_components(config.method, config.plugins).values()
     deviations = {
         name: kind.DEVIATIONS for name, kind in zip((config.method, *config.plugins), kinds, strict=True)

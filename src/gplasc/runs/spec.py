@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.learning import Component
+from gplasc.learning import Component, Method
 from gplasc.learning.devices import check_device, choose_precision, computes_bfloat16
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
@@ -43,13 +43,18 @@ class RunSpec(Settings):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about the presets."""
-        return tuple(
-            f"{name} takes the presets of {owner} (LIKE in its class or --like names another)"
-            if owner
-            else f"{name} takes no presets, and the defaults suit no stream: name a built-in method whose presets it "
-            'takes, with LIKE = "er" in its class or with --like er'
-            for name, owner in self.presets.items()
-        )
+        notes = []
+        for name, owner in self.presets.items():
+            is_method = name == self.config.method
+            noun, built_in = ("method", "er") if is_method else ("plug-in", "gplasc")
+            ways = f"LIKE = '{built_in}' in its class" + is_method * ", --like er, or like='er' in Python"
+            text = (
+                f"takes the presets of {owner}"
+                if owner
+                else "takes no presets: every stream has the defaults"
+            )
+            notes.append(f"{name} {text}; to name the built-in {noun} whose presets it takes, write {ways}")
+        return tuple(notes)
 
     @property
     def run_id(self) -> str:
@@ -215,18 +220,17 @@ class RunRequest:
             "data": ["own" if _is_own(self.stream) else "built-in"],
             "optimizer": [str(given.get("train.optimizer", "sgd"))],
         }
-        # A rule about the settings of `er` is one about those of a method that takes its presets.
-        sections = {owner: section for section, owner in owners.items() if owner}
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for rule in matching_rules(self.scale, facts):
             for name, value in rule.set.items():
                 section, _, key = name.rpartition(".")
-                name = f"{sections[section]}.{key}" if section in sections else name
-                # A rule may speak of a plug-in or an option that this run does not have.
-                if name in names or name == "buffer":
-                    name = names.get(name, name)
-                    values[name], sources[name] = value, rule.source
+                # A rule about the settings of `er` is one about those of all components that take its presets.
+                for full in [f"{own}.{key}" for own, owner in owners.items() if owner == section] or [name]:
+                    # A rule may speak of a plug-in or an option that this run does not have.
+                    if full in names or full == "buffer":
+                        full = names.get(full, full)
+                        values[full], sources[full] = value, rule.source
         return values, sources
 
 
@@ -249,7 +253,12 @@ def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
         return name
     for base in kind.__mro__:
         if "LIKE" in vars(base):
-            return str(vars(base)["LIKE"])
+            known = list_methods() if issubclass(kind, Method) else list_plugins()
+            if (owner := str(vars(base)["LIKE"])) not in known:
+                raise UserError(
+                    f"LIKE of {kind.__name__} in {name} is '{owner}'; {did_you_mean(owner, known)}"
+                )
+            return owner
         package, _, module = base.__module__.rpartition(".")
         if package in ("gplasc.methods", "gplasc.plugins") and module != "base":
             return module.replace("_", "-")
@@ -309,7 +318,8 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
         name = prefix + ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "missing":
             raise UserError(
-                f"the setting {name} has no default; give it a value with --set {name}=VALUE"
+                f"the setting {name} has no default; give it a value: --set {name}=VALUE, or in Python "
+                f'**{{"{name}": VALUE}}'
             ) from None
         message = problem["msg"][0].lower() + problem["msg"][1:]
         given = reprlib.repr(problem["input"])

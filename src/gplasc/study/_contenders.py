@@ -104,6 +104,7 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
         config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
         row = row.with_settings({name: given[name] for name in given if name in _names(config)})
         contenders.append(Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
+        contenders[-1].preset.spec.require_presets()
     configs = [one.config for one in contenders]
     if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
         raise UserError(
@@ -129,9 +130,16 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
         find_stream(stream)  # a wrong name is one error, not one for each run
     rows = list(experiment.rows)
     if plan.methods:
+        some_own = any(map(is_file, plan.methods))
         rows = [row for row in rows if row.method in plan.methods]
         known = {row.method for row in rows if not row.plugins}
-        rows += [Row(name=_stem(method), method=method) for method in plan.methods if method not in known]
+        rows += [
+            Row(
+                name=_stem(method), method=method, like=plan.like if is_file(method) or not some_own else None
+            )
+            for method in plan.methods
+            if method not in known
+        ]
     if plan.plugins:
         own = {(row.name, row.plugins): row for row in rows}
         alone, rows = [row for row in rows if not row.plugins], []

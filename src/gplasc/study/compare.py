@@ -51,8 +51,6 @@ def compare_rows(
     """
     contenders = plan_contenders(plan, experiment)
     plan = plan.model_copy(update={"family": _family(plan, contenders)})
-    for contender in contenders:
-        contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
