@@ -73,8 +73,24 @@ class RunSpec(Settings):
                 raise UserError(note)
 
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
-        """Add the digest of the data to what the run id covers; `stream` is one that has no name."""
-        return self._identify("data", fingerprint(stream or self.config.stream, data_dir=data_dir))
+        """Add the digest of the data to what the run id covers; `stream` is one that was built before."""
+        spec = self if stream is None else self._without_building()
+        return spec._identify("data", fingerprint(stream or self.config.stream, data_dir=data_dir))
+
+    def _without_building(self) -> RunSpec:
+        """Return the run of a stream that was built before: settings that decide how one is built have no values."""
+        kind = type(self.config.data)
+        building = [name for name, field in kind.model_fields.items() if field.default is None]
+        names = [f"data.{name}" for name in building]
+        if given := [name for name in names if self.sources.get(name) == "given"]:
+            raise UserError(
+                f"{given[0]} does not change a stream that is an object; give it to what builds the stream, such as "
+                "gplasc.open_stream"
+            )
+        data = self.config.data.model_copy(update=dict.fromkeys(building))
+        config = self.config.model_copy(update={"data": data})
+        sources = {name: "given" if name in names else source for name, source in self.sources.items()}
+        return self.model_copy(update={"config": config, "sources": sources})
 
     @property
     def precision_is_open(self) -> bool:
@@ -138,7 +154,7 @@ class RunRequest:
             for accepted, name in kind.accepted_names().items()
         }
         settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
-        given = {_full_name(name, names): value for name, value in settings.items()}
+        given = {full_name(name, names): value for name, value in settings.items()}
         if self.buffer is not None:
             given["buffer"] = self.buffer
         if "train.epochs" in given:  # the first task has as many, unless its number is given too
@@ -326,7 +342,7 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
         raise UserError(f"the setting {name} was given as {given}: {message}") from None
 
 
-def _full_name(name: str, known: Mapping[str, str]) -> str:
+def full_name(name: str, known: Mapping[str, str]) -> str:
     """Return the full name of a setting that was given by it, by its last part, or by a former name."""
     if name in known:
         return known[name]
@@ -339,17 +355,16 @@ def _full_name(name: str, known: Mapping[str, str]) -> str:
     section, dot, last = name.rpartition(".")
     usual = f"{section}{dot}{_SYNONYMS.get(last, last)}"
     if usual != name:
-        raise UserError(f"there is no setting '{name}' here; did you mean '{_full_name(usual, known)}'?")
+        raise UserError(f"there is no setting '{name}' here; did you mean '{full_name(usual, known)}'?")
     if name in ("stream", "method", "plugin", "plugins", "buffer", "seed", "scale"):
         option, argument = ("plugin", "plugins") if name.startswith("plugin") else (name, name)
         raise UserError(
             f"'{name}' is not among the settings by name; give it as --{option}, or {argument}= in Python"
         )
     if owner := _owner_of(name):
-        raise UserError(
-            f"the setting '{name}' is one of the {owner}, which this run does not have; name it with --method or "
-            "--plugin, or as an argument in Python"
-        )
+        own = owner.split()[1]
+        needs = f"--plugin {own} (plugins=['{own}'] in Python)" if "plug-in" in owner else f"the method {own}"
+        raise UserError(f"the setting '{name}' is one of the {owner}, which is not here; it needs {needs}")
     hint = did_you_mean(
         name, known if "." in name else {full.rpartition(".")[2] for full in known} | {*known}
     )

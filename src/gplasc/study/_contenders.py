@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
+from gplasc.runs.spec import full_name
 from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
@@ -196,10 +196,13 @@ def _names(config: Config) -> set[str]:
 
 
 def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> None:
+    every = {full: full for config in configs for full in config.flat() if "." in full}
     for name in names:
         if not any(name in _names(config) for config in configs):
-            every = {full for config in configs for full in config.flat() if "." in full}
-            raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
+            try:
+                full_name(name, every)
+            except UserError as error:
+                raise UserError(f"no row has the {noun} '{name}'; {str(error).partition('; ')[2]}") from None
 
 
 def _stem(name: str) -> str:
