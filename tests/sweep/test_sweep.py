@@ -27,7 +27,8 @@ from gplasc.study.cell import Cell, Outcome
 from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
 from gplasc.study.processes import Processes
-from gplasc.study.sweep import _grid_cells
+from gplasc.study.study import Study
+from gplasc.study.sweep import _grid_cells, _summary
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -339,6 +340,17 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
         assert any(line.split()[1:2] == ["mine"] for line in text.splitlines())
     assert "Rows differ in" not in alone
     assert "Rows differ in train.momentum: 0.0 (mine), 0.9 (co2l)." in both
+
+
+def test_a_sweep_at_paper_scale_says_what_was_changed():
+    request = RunRequest("seq-digits", "er", scale="paper", settings={"train.epochs": 1})
+    for axes, changed in (({"train.lr": [0.1]}, ", train.lr"), ({}, "")):
+        study = Study(_grid_cells(axes, (0,), request))
+        assert _summary(study, axes, "paper").title.startswith(
+            f"scale paper (changed: train.epochs, train.first_epochs{changed}), percent"
+        )
+    plain = Study(_grid_cells({"method": ["er"]}, (0,), RunRequest("seq-digits", "er", scale="paper")))
+    assert _summary(plain, ("method",), "paper").title.startswith("scale paper, percent")
 
 
 @pytest.mark.parametrize(
