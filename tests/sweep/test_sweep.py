@@ -27,7 +27,8 @@ from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
 from gplasc.study.points import parse_axes
 from gplasc.study.processes import Processes
-from gplasc.study.sweep import _grid_cells
+from gplasc.study.study import Study
+from gplasc.study.sweep import _grid_cells, _summary
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -324,7 +325,6 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     words += [
         "--out",
         str(tmp_path / "runs"),
-        "--quiet",
         "--device",
         "cpu",
         "--workers",
@@ -335,13 +335,26 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     for more in (["--method", str(own)], ["--grid", f"method={own},co2l", "--set", "train.epochs=1"]):
         with pytest.raises(SystemExit):
             main([*words, *more])
-    alone, both = capsys.readouterr().out.split("written: ")[:2]
+    printed = capsys.readouterr()
+    assert printed.err.count(f"{own} takes the presets of er;") == 2, "once for each command"
+    alone, both = printed.out.split("written: ")[:2]
     for text in (alone, both):
         assert any(line.split()[1:2] == ["mine"] for line in text.splitlines())
     assert "Rows differ in" not in alone
     first, *others = (line for line in both.splitlines() if line.startswith("Rows differ in "))
     assert first == "Rows differ in train.momentum: 0.0 (mine), 0.9 (co2l)."
     assert others
+
+
+def test_a_sweep_at_paper_scale_says_what_was_changed():
+    request = RunRequest("seq-digits", "er", scale="paper", settings={"train.epochs": 1})
+    for axes, changed in (({"train.lr": [0.1]}, ", train.lr"), ({}, "")):
+        study = Study(_grid_cells(axes, (0,), request))
+        assert _summary(study, axes, "paper").title.startswith(
+            f"scale paper (changed: train.epochs, train.first_epochs{changed}), percent"
+        )
+    plain = Study(_grid_cells({"method": ["er"]}, (0,), RunRequest("seq-digits", "er", scale="paper")))
+    assert _summary(plain, ("method",), "paper").title.startswith("scale paper, percent")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from gplasc.classifier._heads import HeadScore
 from gplasc.classifier._model import Model, Results
 from gplasc.classifier._rows import Rows
 from gplasc.errors import UserError
+from gplasc.results.record import RECORD
 from gplasc.settings.types import Config
 
 FORMAT = 2
@@ -107,6 +108,11 @@ def read_state(folder: Path, name: str = INDEX) -> State:
         if (folder / PENDING).exists() or (folder / CANDIDATE).exists():
             why = "was cut off" if (folder / PENDING).exists() else "was refused"
             raise UserError(f"the first `gplasc learn` in {folder} {why}; give it again to continue")
+        if (folder / RECORD).exists() or any(folder.glob(f"*/{RECORD}")):
+            raise UserError(
+                f"{folder} holds a run, not a classifier; gplasc.Result.read(FOLDER).load() returns its network in "
+                "Python, and `gplasc learn STATE IMAGES` creates a classifier"
+            )
         raise UserError(f"there is no classifier in {folder}; create one with `gplasc learn {folder} FOLDER`")
     try:
         index: dict[str, Any] = json.loads(read_bytes(path, _LARGEST))

@@ -28,6 +28,7 @@ def compare(
     *,
     tune: int | None = None,
     buffers: Sequence[int] = (),
+    like: str | None = None,
     scale: Scale = "cpu",
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
@@ -52,6 +53,7 @@ def compare(
         seeds: Seeds of the runs on test.
         tune: Trials that every row is tuned with, on a validation split; default: the presets are used.
         buffers: Sizes of the memory; default: that of the preset.
+        like: Built-in method whose presets methods of your own take; default: those that their classes name.
         scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
         out: Folder of all runs.
         data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
@@ -75,6 +77,7 @@ def compare(
         seeds=tuple(seeds),
         trials=1 if tune is None else tune,
         buffers=tuple(buffers),
+        like=like,
         scale=scale,
         set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
     )

@@ -51,8 +51,6 @@ def compare_rows(
     """
     contenders = plan_contenders(plan, experiment)
     plan = plan.model_copy(update={"family": _family(plan, contenders)})
-    for contender in contenders:
-        contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
@@ -80,7 +78,10 @@ def compare_rows(
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
-    kept["changed"] = (*parse_assignments(plan.set), *(["what was tuned"] if plan.tunes else []))
+    given = dict.fromkeys(
+        [*parse_assignments(plan.set), *(name for row in plan.rows for name in row.settings)]
+    )
+    kept["changed"] = (*given, *(["what was tuned"] if plan.tunes else []))
     statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(
         _stored_groups(plan, contenders, study),
