@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from gplasc._io.display import Display, Lines, Live, Moment
@@ -85,6 +86,58 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
     lines = stream.getvalue().splitlines()
     assert sum(": failed: " in line for line in lines) == 3
     assert all(f"/{len(cells)}]" in line for line in lines if line.startswith("["))
+
+
+@pytest.mark.parametrize("edited", ["mine.py", "encoder.py"])
+def test_what_is_edited_while_runs_are_computed_is_not_run_under_the_old_digest(edited, tiny, tmp_path):
+    method, encoder = tmp_path / "mine.py", tmp_path / "encoder.py"
+    method.write_text(
+        "from pathlib import Path\nfrom gplasc.methods.finetune import Finetune\n\n\n"
+        "class Mine(Finetune):\n    def end_task(self, ctx):\n"
+        f"        path = Path({str(tmp_path / edited)!r})\n"
+        "        path.write_text(path.read_text() + '# edited\\n')\n"
+    )
+    encoder.write_text(
+        "import torch\n\n\ndef build():\n    torch.manual_seed(0)\n    return torch.nn.Conv2d(3, 4, 3)\n"
+    )
+    more = {"model.encoder": f"{encoder}:build"}
+    cells = [cell(tiny(str(method), seed=seed, **more)) for seed in (0, 1)]
+    outcomes = compute(cells, place(tmp_path / "runs"), Processes(1, 1))
+    assert [outcomes[c.run_id].state for c in cells] == ["done", "failed"]
+    name = method if edited == "mine.py" else "encoder"
+    assert f"{name} changed after the run was planned" in outcomes[cells[1].run_id].error
+
+
+def test_data_that_changes_while_runs_are_computed_is_not_learned(tmp_path):
+    path = tmp_path / "mine.npz"
+
+    def write(value):
+        x = np.full((40, 8, 8), value, np.uint8)
+        x[:, 0, 0] = np.arange(40) % 4
+        np.savez(path, x=x, y=np.arange(40) % 4)
+
+    write(0)
+    planned = cell(RunRequest(f"npz:{path}", "finetune", scale="smoke").resolve())
+    write(1)
+    (outcome,) = compute([planned], place(tmp_path / "runs"), Processes(1, 1)).values()
+    assert outcome.error == "data changed after the run was planned; give the same command again"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_the_log_of_a_run_is_written_neither_through_a_link_nor_to_a_pipe(kind, tiny, tmp_path):
+    method = tmp_path / "mine.py"  # what it prints goes into the log
+    method.write_text(
+        "from gplasc.methods.finetune import Finetune\n\n\n"
+        "class Mine(Finetune):\n    def end_task(self, ctx):\n        print('text')\n"
+    )
+    planned = cell(tiny(str(method)))
+    log = tmp_path / "runs" / planned.run_id / "log.txt"
+    log.parent.mkdir(parents=True)
+    (tmp_path / "precious").write_text("precious")
+    os.mkfifo(log) if kind == "pipe" else log.symlink_to(tmp_path / "precious")
+    (outcome,) = compute([planned], place(tmp_path / "runs"), Processes(1, 1)).values()
+    assert outcome.state == "done"
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):

@@ -126,6 +126,7 @@ def _compute(
         compiled=workspace.compiled,
         callbacks=[FiniteCheck(), log, progress, *tensorboard, *callbacks, checkpoint, signals],
     )
+    spec.check_sources()
     _resume(learner, where, display)
     if missing := log.resume(learner.position.total_steps):
         display.say(f"{where / TERMS} lacks {missing} of the steps before the checkpoint")

@@ -21,7 +21,7 @@ from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
-from gplasc.settings.types import Config, Scale, Settings
+from gplasc.settings.types import OBJECT, Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint, list_streams
 
 OURS = "ours: the default"
@@ -115,13 +115,25 @@ class RunSpec(Settings):
         """
         config: Config = _validated(Config, record["settings"], "")
         kinds = find_components(method, plugins)
+        if len(kinds) != len(config.options):
+            raise UserError(f"{record.run_id} has settings of components that it does not name; run it again")
         options = _options(kinds, dict(zip(kinds, config.options.values(), strict=True)))
         named = {"method": method, "plugins": tuple(plugins)}
         return cls(config=config.model_copy(update=named | options), sources=record.sources)
 
+    def check_sources(self) -> None:
+        """Refuse a user's file that was edited after the run was planned; call it after the import."""
+        config, encoder = self.config, self.config.model.encoder
+        for name in filter(is_file, (config.method, *config.plugins)):
+            self._identify(name, source_digest(name))
+        if ":" in encoder and not encoder.startswith(OBJECT):  # as in `EncoderChoice`
+            self._identify("encoder", config.identity["encoder"][:32] + source_digest(encoder)[:32])
+
     def _identify(self, name: str, digest: str | None) -> RunSpec:
-        """Add a digest, if there is one, to what the run id covers."""
+        """Add a digest, if there is one, to what the run id covers; a different one is refused."""
         identity = self.config.identity | ({name: digest} if digest else {})
+        if not self.config.identity.items() <= identity.items():
+            raise UserError(f"{name} changed after the run was planned; give the same command again")
         return self.model_copy(update={"config": self.config.model_copy(update={"identity": identity})})
 
 
@@ -354,7 +366,7 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
                 f"the setting {name} has no default; give it a value: --set {name}=VALUE, or in Python "
                 f'**{{"{name}": VALUE}}'
             ) from None
-        message = problem["msg"][0].lower() + problem["msg"][1:]
+        message = problem["msg"][0].lower() + problem["msg"][1:300]
         given = reprlib.repr(problem["input"])
         raise UserError(f"the setting {name} was given as {given}: {message}") from None
 
