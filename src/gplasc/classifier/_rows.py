@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
@@ -15,7 +14,7 @@ from gplasc.memory.per_task import surplus
 
 _TWINS = 0.95  # cosine of two images that are nearly the same
 _COLUMNS = ("digest", "y", "month", "fold")
-_DROPPED = -1  # the fold of an image whose features are not kept
+_DROPPED, NEW = -1, -2  # folds of images whose features are not kept, and whose fold is not decided yet
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Rows:
 
     def take(self, mask: Tensor) -> Rows:
         """Return some rows, by a mask (N,)."""
-        inner = mask[self.kept]
         columns = {name: getattr(self, name)[mask] for name in _COLUMNS}
+        inner = mask[self.kept]
         return Rows(**columns, x=self.x[inner], thumbnails=self.thumbnails[inner])
 
     def months(self) -> list[Rows]:
@@ -65,19 +64,15 @@ class Rows:
 
     def check(self, classes: int) -> None:
         """Check that the columns of rows that were read fit each other and the number of classes."""
-        sizes = {len(getattr(self, name)) for name in _COLUMNS}
-        fits = (
-            len(sizes) == 1
-            and int(self.kept.sum()) == len(self.x) == len(self.thumbnails)
-            and self.digest.shape[1:] == (16,)
-        )
-        if not fits or not bool(((self.y >= 0) & (self.y < classes)).all()):
+        same = len({len(getattr(self, name)) for name in _COLUMNS}) == 1
+        if not same or not int(self.kept.sum()) == len(self.x) == len(self.thumbnails):
             raise ValueError("the rows do not fit each other")
+        if self.digest.shape[1:] != (16,) or not bool(((self.y >= 0) & (self.y < classes)).all()):
+            raise ValueError("the rows do not fit the classes")
 
     def known(self) -> dict[bytes, int]:
         """Return the class of each image by its digest."""
-        keys = map(bytes, self.digest.numpy())
-        return dict(zip(keys, self.y.tolist(), strict=True))
+        return dict(zip(map(bytes, self.digest.numpy()), self.y.tolist(), strict=True))
 
     def without(self, label: int) -> Rows:
         """Return the rows of the other classes, which move up."""
@@ -85,54 +80,37 @@ class Rows:
         return replace(rest, y=rest.y - (rest.y > label).long())
 
     def merged(self, one: int, other: int) -> Rows:
-        """Return the rows with the second class as part of the first; its number is free then, and others move up."""
-        y = torch.where(self.y == other, one, self.y)
-        y = y - (y > other).long()
-        one -= one > other
-        return replace(self, y=y)._refolded(y == one)
+        """Return the rows with the second class as part of the first; its number is free then, and others move up.
 
-    def _refolded(self, mask: Tensor) -> Rows:
-        """Decide folds again, month by month, as if the images of the mask had always been one class."""
-        rows = (mask & self.kept).nonzero().flatten()
-        x, digest, month = self.x[mask[self.kept]], self.digest[rows], self.month[rows]
-        inner = torch.zeros(0, dtype=torch.int64)
-        for last in month.unique().tolist():
-            until = month <= last
-            inner = assign_folds(x[until], digest[until], inner)
-        fold = self.fold.clone()
-        fold[rows] = inner
+        Folds are decided as if the images had always been of one class.
+        """
+        y = torch.where(self.y == other, one, self.y)
+        fold = torch.where(self.kept & (y == one), NEW, self.fold)
+        return replace(self, y=y - (y > other).long(), fold=fold).with_folds()
+
+    def with_folds(self) -> Rows:
+        """Return the rows with folds that are balanced within each class, decided month by month where they are new."""
+        fold, undecided = self.fold.clone(), self.fold == NEW
+        for label in self.y[undecided].unique().tolist():
+            mask = self.kept & (self.y == label)
+            x, digest, month = self.x[mask[self.kept]], self.digest[mask], self.month[mask]
+            inner = self.fold[mask & ~undecided]  # of earlier months: they come first
+            for last in self.month[mask & undecided].unique().tolist():
+                inner = assign_folds(x[month <= last], digest[month <= last], inner)
+            fold[mask] = inner
         return replace(self, fold=fold)
 
-    def dropped(self, none: Tensor) -> Rows:
-        """Return the rows without what was learned of them."""
-        fold = torch.full_like(self.fold, _DROPPED)
-        return replace(self, fold=fold, x=none[:0], thumbnails=self.thumbnails[:0])
+    def dropped(self, drop: Tensor) -> Rows:
+        """Return the rows without the features and thumbnails of those of a mask (N,)."""
+        inner, fold = ~drop[self.kept], torch.where(drop, _DROPPED, self.fold)
+        return replace(self, fold=fold, x=self.x[inner], thumbnails=self.thumbnails[inner])
 
     def limited(self, most: int) -> Rows:
         """Drop the features of all but so many images of each class: those with the smallest digests."""
         order = torch.tensor(sorted(range(len(self)), key=lambda row: bytes(self.digest[row].numpy())))
-        keep = self.kept.clone()
-        keep[order[surplus(self.y[order], torch.full((int(self.y.max()) + 1,), most))]] = False
-        inner, fold = keep[self.kept], torch.where(keep, self.fold, _DROPPED)
-        return replace(self, fold=fold, x=self.x[inner], thumbnails=self.thumbnails[inner])
-
-
-def thumbnails_of(files: Sequence[bytes], rows: int) -> Tensor:
-    """Return files as rows (rows, width) uint8, padded with zeros; of width 0 without files."""
-    width = max(map(len, files), default=0)
-    padded = b"".join(file.ljust(width, b"\0") for file in files)
-    return torch.from_numpy(np.frombuffer(padded, dtype=np.uint8).copy()).view(rows, width)
-
-
-def with_folds(old: Rows, new: Rows) -> Rows:
-    """Return new rows, of which all are kept, with folds that are balanced within each class."""
-    fold = new.fold.clone()
-    for label in new.y.unique().tolist():
-        mask, before = new.y == label, (old.y == label) & old.kept
-        x = torch.cat([old.x[before[old.kept]], new.x[mask]])
-        digest = torch.cat([old.digest[before], new.digest[mask]])
-        fold[mask] = assign_folds(x, digest, old.fold[before])[int(before.sum()) :]
-    return replace(new, fold=fold)
+        drop = ~self.kept
+        drop[order[surplus(self.y[order], torch.full((int(self.y.max()) + 1,), most))]] = True
+        return self.dropped(drop)
 
 
 def assign_folds(x: Tensor, digest: Tensor, known: Tensor) -> Tensor:
