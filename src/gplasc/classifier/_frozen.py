@@ -6,7 +6,6 @@ import copy
 import io
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from gplasc.classifier._calibration import Calibration, class_means
-from gplasc.classifier._gate import Figures, Label
+from gplasc.classifier._gate import Label
 from gplasc.classifier._heads import (
     HEADS,
     compare_heads,
@@ -24,7 +23,7 @@ from gplasc.classifier._heads import (
     measurable,
     new_sums,
 )
-from gplasc.classifier._model import Model, Options, Results, Work
+from gplasc.classifier._model import Model, Options, Work
 from gplasc.classifier._pipeline import Pipeline
 from gplasc.classifier._rows import Rows
 from gplasc.errors import UserError
@@ -51,7 +50,7 @@ class Frozen(Model):
             encoder, self._images = options.built_encoder()
             encoder.freeze()
             self._encoder, dim = encoder.to(options.device), encoder.feature_dim
-        self.rows = Rows.empty(dim)
+        self.rows = Rows.empty(torch.zeros(0, dim).half())
         self._most: int | None = options.given["keep_features"]
         self._sums: FeatureStatistics[Any] | None = None  # in place of features
         self._linear = linear_head("", torch.zeros(0, dim), torch.zeros(0))
@@ -70,7 +69,7 @@ class Frozen(Model):
             return [
                 f"no features are kept: {self.head} from sums, without cross-validation, limits and unknown"
             ]
-        fitted, unmeasured = len(self.rows.x), int((self.results.after < 0).sum())
+        fitted, unmeasured = len(self.rows.x), int((self.rows.kept & (self.rows.after < 0)).sum())
         few = f"the head is fitted to {fitted} of {len(self.rows)} images: --keep-features"
         alone = f"{unmeasured} images are not measured: their class has one image, or all are nearly the same"
         return [few] * (fitted < len(self.rows)) + [alone] * (unmeasured > 0)
@@ -93,26 +92,23 @@ class Frozen(Model):
         x = torch.cat(features)
         return x, pad_sequence(thumbnails, batch_first=True)[1:] if thumbnails[1:] else x[:, :0].byte()
 
-    def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
+    def _learn(self, old: Self, added: Rows, work: Work) -> None:
         if self._most == 0:
             self.head = "ncm" if self.options.given["method"] == "ncm" else "slda"
             sums = copy.copy(self._sums) or new_sums(self.head)
             sums.add(added.x.float(), added.y, len(self.names))
             self._fit_to(sums)
             self.rows = Rows.join([self.rows, added.dropped(added.kept)])
-            return None
-        joined = Rows.join([old.rows, added]).with_folds()
-        self.rows = joined if self._most is None else joined.limited(self._most)
-        before = torch.full((len(joined),), -1)
-        if len(old.results.after):
-            before[: len(old.rows)][old.rows.kept] = old.results.after
+            return
+        self.rows = Rows.join([old.rows, added]).with_folds()
         self._refit()
-        r = self.results = replace(self.results, before=before[self.rows.kept])
-        return Figures.of(r.y, r.month == len(self.tasks), r.before, r.after, len(old.names))
 
     def _refit(self) -> None:
         """Choose, fit and calibrate the head on the rows, with cross-validated predictions."""
-        kept, classes, given = self.rows.kept, len(self.names), self.options.given
+        classes, given = len(self.names), self.options.given
+        if self._most is not None:
+            self.rows = self.rows.limited(torch.full((classes,), self._most))
+        kept = self.rows.kept
         x, y, fold = self.rows.x.float(), self.rows.y[kept], self.rows.fold[kept]
         names = HEADS if given["method"] == "auto" else (given["method"],)
         self.heads, self.head, scores = compare_heads(names, x, y, fold, classes)
@@ -121,7 +117,8 @@ class Frozen(Model):
         valid, self.calibration = measurable(y, fold), None
         if classes > 1 and bool(valid.any()):
             self.calibration = Calibration.of(scores[valid], cosines[valid], y[valid], given["reject"])
-        self.results = Results.of(y, self.rows.month[kept], scores, valid, self.calibration)
+        kept[kept.clone()] = valid
+        self.rows = self.rows.measured(kept, scores[valid], torch.arange(classes), self.calibration)
 
     def _fit_to(self, sums: FeatureStatistics[Any]) -> None:
         self._sums, self._linear = sums, linear_head(self.head, *sums.weights())
@@ -136,7 +133,6 @@ class Frozen(Model):
             self.rows = self.rows.merged(self.names.index(into), number)
         self.names = [name for name in self.names if name != label]
         if self._sums is None:
-            self.rows = self.rows if self._most is None else self.rows.limited(self._most)
             self._refit()
         elif into is not None or self.head == "slda":
             raise UserError(

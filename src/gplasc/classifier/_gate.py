@@ -139,13 +139,13 @@ class TaskRecord(Plain):
             lines += ["refused, the old state stays in use:", *(f"  {reason}" for reason in self.refused)]
         return printable("\n".join(lines))
 
-    def judged(self, min_accuracy: float | str | None, max_damage: float | str | None) -> TaskRecord:
+    def judged(self, min_accuracy: float | None, max_damage: float | None) -> TaskRecord:
         """Return the record with the reasons to refuse the update, and with warnings."""
         reasons, notes, f = [], list(self.notes), self.figures
         for name, given in (("accuracy", min_accuracy), ("damage", max_damage)):
             if given is None:
                 continue
-            limit = 100 * check_share(f"the limit of {name}", given)
+            limit = 100 * given
             share = getattr(f, name) if f else Share(count=0, of=0)
             low = name == "accuracy"
             if low and not share.of:

@@ -18,7 +18,7 @@ from gplasc.classifier._gate import Figures, Label, TaskRecord
 from gplasc.classifier._heads import HeadScore
 from gplasc.classifier._intake import Intake
 from gplasc.classifier._pipeline import Pipeline
-from gplasc.classifier._rows import NEW, Rows
+from gplasc.classifier._rows import Rows
 from gplasc.errors import UserError
 from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.models import Encoder
@@ -56,26 +56,6 @@ class Work:
     on_progress: Callable[[str, float], None] = lambda phase, done: None
 
 
-@dataclass(frozen=True)
-class Results:
-    """Predictions for rows that the measured head was not fitted to; -1: none, or it cannot be measured."""
-
-    y: Tensor  # (K,) numbers of classes
-    month: Tensor  # (K,)
-    before: Tensor  # (K,) by the state before
-    after: Tensor  # (K,)
-    confidence: Tensor  # (K,)
-
-    @classmethod
-    def of(
-        cls, y: Tensor, month: Tensor, scores: Tensor, valid: Tensor, calibration: Calibration | None
-    ) -> Results:
-        """Return the predictions that scores (K, C) make."""
-        after = torch.where(valid, scores.argmax(1), -1)
-        confidence = (scores / (calibration.temperature if calibration else 1.0)).softmax(1).amax(1)
-        return cls(y, month, torch.full_like(after, -1), after, confidence)
-
-
 class Model(ABC):
     """What was learned. `learned` and `edited` return a new model and leave this one as it is."""
 
@@ -87,11 +67,9 @@ class Model(ABC):
         self.names: list[Label | None] = []
         """The label of each number of a class; of a trained method also repeated ones, and None of forgotten ones."""
         self.tasks: list[TaskRecord] = []
-        self.rows = Rows.empty(0)
+        self.rows: Rows
         """One row for each learned image."""
         self.calibration: Calibration | None = None
-        none = torch.zeros(0, dtype=torch.int64)
-        self.results = Results(none, none, none, none, torch.zeros(0))
         self.heads: list[HeadScore] = []
         self.head = ""
 
@@ -121,20 +99,17 @@ class Model(ABC):
             return None
         brought = tuple(label for label in dict.fromkeys(label for _, label in given) if label not in labels)
         new.names = [*self.names, *brought]
-        added = Rows(
-            digest=torch.tensor([list(digest) for digest, _ in given], dtype=torch.uint8),
-            y=torch.tensor([new.names.index(label) for _, label in given]),
-            month=torch.full((len(given),), len(self.tasks)),
-            fold=torch.full((len(given),), NEW),
-            x=x,
-            thumbnails=thumbnails,
-        )
+        digests = torch.tensor([list(digest) for digest, _ in given], dtype=torch.uint8)
+        y = torch.tensor([new.names.index(label) for _, label in given])
+        added = Rows.new(digests, y, len(self.tasks), x, thumbnails)
         work.on_progress("learning", 0.0)
-        figures = new._learn(self, added, work)
+        new._learn(self, added, work)
+        r, old_classes = new.rows, len(self.names)
+        figures = Figures.of(r.y, r.month == len(self.tasks), r.before, r.after, old_classes)
         record = TaskRecord(
             new_classes=brought,
             images=len(given),
-            figures=figures,
+            figures=figures if figures.total.of else None,
             measured=self.measured,
             heads=tuple(new.heads),
             head=new.head,
@@ -177,7 +152,7 @@ class Model(ABC):
         """Consume images; return what is learned of them, and thumbnails."""
 
     @abstractmethod
-    def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
+    def _learn(self, old: Self, added: Rows, work: Work) -> None:
         """Learn rows whose labels are in `names` already; this is a copy of `old`."""
 
     @abstractmethod

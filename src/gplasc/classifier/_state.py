@@ -34,7 +34,7 @@ from gplasc.classifier._calibration import Calibration, Plain
 from gplasc.classifier._code import moved
 from gplasc.classifier._gate import Label, TaskRecord
 from gplasc.classifier._heads import HeadScore
-from gplasc.classifier._model import Model, Results
+from gplasc.classifier._model import Model
 from gplasc.classifier._rows import Rows
 from gplasc.errors import UserError
 from gplasc.settings.types import Config
@@ -144,19 +144,23 @@ def fill_model(folder: Path, state: State, model: Model) -> None:
     """Fill a new model with what a state holds; a file that is not there raises FileNotFoundError."""
     for name in _SAME:
         setattr(model, name, getattr(state, name))
+    model.rows = read_rows(folder, state)
     model.load_tensors(read_tensors(folder, state.files["learned"]))
-    model.results, model.rows = read_results(folder, state), read_rows(folder, state)
-
-
-def read_results(folder: Path, state: State) -> Results:
-    """Return the predictions that were measured."""
-    return Results(**load(_read(folder, state.files["results"])))
 
 
 def read_rows(folder: Path, state: State) -> Rows:
     """Return what is kept of the images."""
-    rows = Rows.join(Rows(**load(_read(folder, name))) for name in state.rows)
+    parts = []
+    for name in state.rows:
+        columns = load(_read(folder, name))
+        none = torch.full_like(columns["y"], -1)
+        parts.append(Rows(**{"before": none, "after": none, "confidence": none.float(), **columns}))
+    rows = Rows.join(parts)
     rows.check(len(state.names))
+    if "results" in state.files and len(rows.x):  # of a state that has the predictions in a file of their own
+        results = load(_read(folder, state.files["results"]))
+        for name in ("before", "after", "confidence"):
+            getattr(rows, name)[rows.kept] = results[name]
     return rows
 
 
@@ -207,10 +211,7 @@ def write_state(folder: Path, model: Model, *, keep: int = 3, candidate: bool = 
             write_atomic(folder / _DATA / name, content)
         return name
 
-    files: dict[_Role, str] = {
-        "learned": put("learned", _packed(model.tensors()), "pt"),
-        "results": put("results", _columns(model.results)),
-    }
+    files: dict[_Role, str] = {"learned": put("learned", _packed(model.tensors()), "pt")}
     frozen = model.kind == "frozen" or config.model.encoder_lr == 0
     if options.encoder and frozen and not name.startswith("gplasc."):  # gplasc cannot build it again
         files["encoder"] = put("encoder", _packed(options.encoder.state_dict()), "pt")
@@ -226,7 +227,7 @@ def write_state(folder: Path, model: Model, *, keep: int = 3, candidate: bool = 
         kind=model.kind,
         kept=model.kept,
         files=files,
-        rows=[put("rows", _columns(month)) for month in model.rows.months()],
+        rows=[put("rows", save(columns)) for columns in model.rows.months()],
         **{name: getattr(model, name) for name in _SAME},
     )
     if candidate:
@@ -242,10 +243,6 @@ def write_state(folder: Path, model: Model, *, keep: int = 3, candidate: bool = 
 def _write_index(path: Path, state: State) -> None:
     index = state.model_dump(mode="json")
     write_atomic(path, json.dumps({**index, "sha256": _digest(index)}, indent=1) + "\n")
-
-
-def _columns(rows: Rows | Results) -> bytes:
-    return save({name: column.contiguous() for name, column in vars(rows).items()})
 
 
 def _packed(tensors: Mapping[str, Any]) -> bytes:

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.classifier._calibration import Calibration
-from gplasc.classifier._gate import Figures, Label
-from gplasc.classifier._model import Model, Options, Results, Work
+from gplasc.classifier._gate import Label
+from gplasc.classifier._model import Model, Options, Work
 from gplasc.classifier._pipeline import Pipeline, add_up
 from gplasc.classifier._rows import Rows
 from gplasc.learning import Expected, ImageFormat, Learner
 from gplasc.learning.checkpoints import digest
-from gplasc.memory.per_task import equal_shares, surplus
+from gplasc.memory.per_task import equal_shares
 from gplasc.methods import find_method
 from gplasc.runs.build import build_learner
 from gplasc.runs.features import FeatureExtractor
@@ -45,14 +45,14 @@ class Trained(Model):
             learned = ImageFormat(self._extractor.feature_shape, (), (), features=True)
         expected = Expected(learned, num_classes)
         self.learner: Learner = build_learner(config, expected, encoder=encoder, device=options.device)
-        self._held = Samples(torch.zeros(0), torch.zeros(0, dtype=torch.int64))
-        self._held_month = torch.zeros(0, dtype=torch.int64)
+        x = torch.zeros(0, *learned.shape)
+        self.rows = Rows.empty(x[:, :1] if self._extractor else x.byte())
 
     @property
     def kept(self) -> dict[str, int]:
         """How many rows of each kind are kept."""
-        memory, held = len(self.learner.ctx.memory), len(self._held)
-        return {"digests": len(self.rows), "rows of the memory": memory, "held-out images": held}
+        memory = len(self.learner.ctx.memory)
+        return {"digests": len(self.rows), "rows of the memory": memory, "held-out images": len(self.rows.x)}
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ class Trained(Model):
         rows = list(images)
         return torch.stack(rows) if rows else torch.zeros(0), torch.zeros(len(rows), 0, dtype=torch.uint8)
 
-    def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
+    def _learn(self, old: Self, added: Rows, work: Work) -> None:
         """Learn one more task, or the rest of it, in a learner of its own."""
         index, y, config = len(self.tasks), added.y, self.options.config
         # The heads are built for the classes of the first task.
@@ -76,34 +76,24 @@ class Trained(Model):
             train=Samples(x[~held], y[~held]),
             test=Samples(plain[held], y[held]),
         )
-        joined = task.test
-        if len(self._held):
-            joined = Samples(torch.cat([self._held.x, joined.x]), torch.cat([self._held.y, joined.y]))
-        month = torch.cat([self._held_month, torch.full((len(task.test),), index)])
-        before = old._scores(joined.x).argmax(1) if index and len(joined) else torch.full((len(joined),), -1)
+        kept = replace(added, x=plain, fold=torch.zeros_like(y)).dropped(~held)
+        self.rows = Rows.join([old.rows, kept])
         self.learner.callbacks = tuple(work.callbacks)
         work.resume(self.learner, digest({"images": added.digest, "y": y}))
         if self.learner.position.task == index:
             self.learner.learn_task(task, evaluate=False)
-        self.rows = Rows.join([self.rows, replace(added.dropped(added.kept), x=self.rows.x)])
-        self._measure(joined, month)
-        r = self.results = replace(self.results, before=before)
-        kept = torch.ones(len(joined), dtype=torch.bool)  # at most as many as the memory holds
-        if len(joined):
-            kept[surplus(joined.y, equal_shares(config.buffer, len(self.names)))] = False
-        self._held, self._held_month = joined.take(kept), month[kept]
-        return Figures.of(r.y, r.month == index, before, r.after, len(old.labels)) if len(joined) else None
+        self._measure()
+        order = self.rows.kept.nonzero().flatten()  # at most as many as the memory holds
+        self.rows = self.rows.limited(equal_shares(config.buffer, len(self.names)), order)
 
-    def _measure(self, held: Samples, month: Tensor) -> None:
-        """Calibrate on held-out images, and keep their predictions."""
-        place = {
-            number: place for place, outputs in enumerate(self._groups(self.labels)) for number in outputs
-        }
-        y = torch.tensor([place[number] for number in held.y.tolist()], dtype=torch.int64)
-        scores = self._scores(held.x) if len(y) else torch.zeros(0, len(self.labels))
-        measured = len(y) and scores.shape[1] > 1
+    def _measure(self) -> None:
+        """Calibrate on the held-out images, and keep their predictions."""
+        kept, groups = self.rows.kept, self._groups(self.labels)
+        scores, first = self._scores(self.rows.x), torch.tensor([outputs[0] for outputs in groups])
+        y = (self.rows.y[kept, None] == first).int().argmax(1)
+        measured = len(y) and len(first) > 1
         self.calibration = Calibration.of(scores, None, y, self.options.given["reject"]) if measured else None
-        self.results = Results.of(y, month, scores, torch.ones_like(y, dtype=torch.bool), self.calibration)
+        self.rows = self.rows.measured(kept, scores, first, self.calibration)
 
     def _copied(self) -> Trained:
         """Return a model whose learner is in the same state, so that this one stays as it is."""
@@ -127,7 +117,7 @@ class Trained(Model):
             with torch.no_grad():
                 scores = ctx.predictor(ctx.features(Samples(rows, torch.zeros(len(rows), dtype=torch.int64))))
             parts.append(add_up(scores, groups).cpu().float())
-        return torch.cat(parts)
+        return torch.cat(parts) if parts else torch.zeros(0, len(groups))
 
     # ---- edits: approximate ------------------------------------------------------------------------------------
 
@@ -135,15 +125,17 @@ class Trained(Model):
         """Remove the images and outputs of a class, or add its outputs to another one's; the network stays."""
         gone = torch.tensor(self._groups([label])[0])
         self.names = [into if name == label else name for name in self.names]
+        mask = torch.isin(self.rows.y, gone)
         if into is None:
             self._take_learner(self._copied())
             memory = self.learner.ctx.memory
             if len(memory):
                 memory.replace(memory.rows((~torch.isin(memory["y"], gone)).nonzero().flatten()))
-            self.rows = self.rows.take(~torch.isin(self.rows.y, gone))
-            stays = ~torch.isin(self._held.y, gone)
-            self._held, self._held_month = self._held.take(stays), self._held_month[stays]
-        self._measure(self._held, self._held_month)
+            self.rows = self.rows.take(~mask).unmeasured()
+        else:
+            y = torch.where(mask, self.names.index(into), self.rows.y)
+            self.rows = replace(self.rows, y=y).unmeasured()
+        self._measure()
 
     # ---- prediction and files ----------------------------------------------------------------------------------
 
@@ -160,12 +152,16 @@ class Trained(Model):
         return made.to(ctx.device).eval()
 
     def tensors(self) -> dict[str, Any]:
-        """Return the learner's state and the held-out images."""
-        held = {"x": self._held.x, "y": self._held.y, "month": self._held_month}
-        return {"learner": self.learner.state_dict(), "held": held, "classes": self._first_classes}
+        """Return the learner's state."""
+        return {"learner": self.learner.state_dict(), "classes": self._first_classes}
 
     def load_tensors(self, state: Mapping[str, Any]) -> None:
         """Take back what `tensors` returned."""
-        self._take_learner(type(self)(self.options, state["classes"]))
+        new = type(self)(self.options, state["classes"])
+        self._take_learner(new)
         self.learner.load_state_dict(state["learner"])
-        self._held, self._held_month = Samples(state["held"]["x"], state["held"]["y"]), state["held"]["month"]
+        if "held" in state:  # of a state that has held-out images apart from the rows
+            y = torch.tensor([self.names.index(self.names[n]) for n in self.rows.y.tolist()])
+            self.rows = replace(self.rows, y=y).holding(**state["held"])
+        if not len(self.rows.x):  # the shape of what could be kept
+            self.rows = replace(self.rows, x=new.rows.x)

@@ -17,7 +17,7 @@ from torch import nn
 
 from gplasc._io.display import display
 from gplasc.classifier._build import build_model, load_model
-from gplasc.classifier._gate import Label, TaskRecord
+from gplasc.classifier._gate import Label, TaskRecord, check_share
 from gplasc.classifier._intake import Intake, as_labels, iterate_inputs
 from gplasc.classifier._model import Model, Work
 from gplasc.classifier._pipeline import Pipeline
@@ -168,6 +168,7 @@ class ContinualClassifier:
     ) -> Model | None:
         """Return what the classifier would be with more images, and leave it as it is; None if no image is new."""
         given, shown, lines = work or Work(), display(self.quiet), {"": -1}
+        low, high = (None if limit is None else check_share("a limit", limit) for limit in limits)
 
         def show(phase: str, done: float) -> None:
             given.on_progress(phase, done)
@@ -182,7 +183,7 @@ class ContinualClassifier:
         finally:
             shown.close()
         if candidate:
-            candidate.tasks[-1] = candidate.tasks[-1].judged(*limits)
+            candidate.tasks[-1] = candidate.tasks[-1].judged(low, high)
         return candidate
 
     def _answer_from(self, model: Model) -> None:

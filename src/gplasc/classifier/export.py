@@ -51,7 +51,10 @@ def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Pa
     }
     with atomic_path(out) as path, warnings.catch_warnings():
         if to == "safetensors":
-            weights = {name: value.detach().cpu().clone() for name, value in pipeline.state_dict().items()}
+            weights = {
+                name: value.detach().cpu().contiguous().clone()
+                for name, value in pipeline.state_dict().items()
+            }
             path.write_bytes(
                 save(weights, metadata)
             )  # save_file would make the file readable for its owner only
