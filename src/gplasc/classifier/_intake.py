@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gplasc._io.reading import open_regular
 from gplasc._io.text import printable
 from gplasc.classifier._gate import Label
 from gplasc.classifier._pipeline import fit_square
@@ -22,9 +20,9 @@ from gplasc.errors import UserError
 from gplasc.streams.arrays import as_images
 from gplasc.streams.decode import as_image, read_image
 from gplasc.streams.files import list_folders, list_images
+from gplasc.streams.sources.npz import load_arrays
 
 _LARGEST = 6e4  # of a feature, which is kept as float16
-_MOST_BYTES = 2**36  # of the arrays in an .npz file
 
 
 class InputError(UserError, ValueError):
@@ -188,43 +186,36 @@ def _iterate_pairs(data: Any) -> Iterator[tuple[Tensor, Label, str]]:
 
 def _read_npz(path: Path, names: str) -> list[Any]:
     """Return arrays of an .npz file."""
-    with open_regular(path) as file:
-        try:
-            if sum(member.file_size for member in zipfile.ZipFile(file).infolist()) > _MOST_BYTES:
-                raise ValueError(f"it has more than {_MOST_BYTES >> 30} GB")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return [arrays[name] for name in names]
-        except Exception as error:  # damaged headers make zipfile and numpy raise almost anything
-            reason = f"it has no array {error}" if isinstance(error, KeyError) else str(error)
-            raise InputError(
-                f"{path} cannot be read ({reason}); write it with numpy.savez(path, x=features, y=labels)"
-            ) from error
+    arrays = load_arrays(path)
+    if missing := set(names) - set(arrays):
+        raise InputError(
+            f"{path} has no array {min(missing)}; write it with numpy.savez(path, x=features, y=labels)"
+        )
+    return [arrays[name] for name in names]
 
 
 def as_rows(data: Any) -> Tensor:
     """Return features (N, D) float32, or images (N, C, H, W) uint8; floats from 0 to 1 are images too."""
     try:
         x = data if isinstance(data, (np.ndarray, Tensor)) else np.asarray(data)
-    except ValueError as error:
-        raise InputError(f"X cannot be read as an array ({error}); give images as uint8") from None
-    if isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.number) and x.dtype != np.uint8:
-        if np.iscomplexobj(x):
-            raise InputError("Complex data not supported: give features as real numbers")
-        x = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
-    if x.ndim == 2 and isinstance(x, Tensor):
-        return x.detach().float().cpu()
-    if isinstance(x, Tensor) and x.is_floating_point() and x.ndim in (3, 4) and x.numel():
-        low, high = float(x.min()), float(x.max())
-        if not 0 <= low <= high <= 1:
-            raise InputError(
-                f"X has float values from {low:g} to {high:g}; give images as uint8, or floats from 0 to 1"
-            )
-        x = (x.detach().cpu() * 255).round().to(torch.uint8)
-    try:
+        if x.ndim == 2 and x.dtype != np.uint8:
+            from sklearn.utils import check_array
+
+            return torch.from_numpy(check_array(x, dtype=np.float32, ensure_min_samples=0, copy=True))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "fiu" and x.dtype != np.uint8:
+            x = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+        if isinstance(x, Tensor) and x.is_floating_point() and x.ndim in (3, 4) and x.numel():
+            low, high = float(x.min()), float(x.max())
+            if not 0 <= low <= high <= 1:
+                span = f"{low:g} to {high:g}"
+                raise InputError(
+                    f"X has float values from {span}; give images as uint8, or floats from 0 to 1"
+                )
+            x = (x.detach().cpu() * 255).round().to(torch.uint8)
         return as_images(x, "X")
-    except UserError as error:
-        raise InputError(str(error)) from None
+    except (UserError, ValueError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(reason) from error
 
 
 def read_one(image: Any) -> Tensor:
@@ -265,14 +256,10 @@ def fit(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def _fit_features(x: Tensor, dim: int) -> Tensor:
     """Return features rounded to float16."""
-    if dim == 0:
-        raise InputError("0 feature(s) (shape=(1, 0)) while a minimum of 1 is required.")
     if x.ndim != 1 or len(x) != dim:
         raise InputError(
             f"X has {x.shape[-1]} features, but ContinualClassifier is expecting {dim} features as input"
         )
-    if not bool(torch.isfinite(x).all()):
-        raise InputError("X has NaN or infinity; give finite features")
     if float(x.abs().max()) > _LARGEST:
         raise InputError(
             f"a feature is above {_LARGEST:,.0f}, the largest that is kept; divide all of them by a constant"

@@ -111,13 +111,14 @@ class Trained(Model):
 
     def _scores(self, x: Tensor) -> Tensor:
         """Return the scores (N, labels) of images or features, on the CPU."""
-        ctx, groups, parts = self.learner.ctx, self._groups(self.labels), []
+        ctx, groups = self.learner.ctx, self._groups(self.labels)
+        parts = [torch.zeros(0, len(groups))]
         assert ctx.predictor is not None
-        for rows in x.split(_EVALUATED):
+        for rows in x.split(_EVALUATED) if len(x) else ():
             with torch.no_grad():
                 scores = ctx.predictor(ctx.features(Samples(rows, torch.zeros(len(rows), dtype=torch.int64))))
             parts.append(add_up(scores, groups).cpu().float())
-        return torch.cat(parts) if parts else torch.zeros(0, len(groups))
+        return torch.cat(parts)
 
     # ---- edits: approximate ------------------------------------------------------------------------------------
 

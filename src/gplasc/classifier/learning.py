@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from gplasc.classifier._build import check_parameters, plain
 from gplasc.classifier._code import moved
 from gplasc.classifier._gate import Label, Share, TaskRecord
 from gplasc.classifier._intake import Intake, list_files
-from gplasc.classifier._model import Work
+from gplasc.classifier._model import Model, Work
 from gplasc.classifier._state import (
     INDEX,
     PENDING,
@@ -157,20 +157,28 @@ def _check_unchanged(state: Path, saved: Mapping[str, Any], given: Mapping[str, 
 # ---- edits -----------------------------------------------------------------------------------------------------------
 
 
-def edit_folder(
-    state: Path, edit: Callable[[ContinualClassifier], object], call: Call, *, erase: bool = False
-) -> None:
-    """Edit the classifier in a state folder, and write the next state; older ones are deleted first, if they must.
+def edit_folder(state: Path, old: str, new: str | None, call: Call, *, merge: bool = False) -> Model:
+    """Rename a class in a state folder, merge it into another one, or forget it and what holds it (None).
 
     Raises:
         UserError: If the edit is not allowed; the state is as it was.
     """
     with held(state):
         classifier = call.load(state)
-        edit(classifier)
-        if erase:
+        numbers = isinstance(classifier.model.labels[0], int)
+
+        def label(text: str) -> Label:
+            return int(text) if numbers and text.lstrip("-").isdecimal() else text
+
+        model = classifier.model.edited(label(old), None if new is None else label(new), merge=merge)
+        if new is None:
+            count = len(older_states(state))
+            print(
+                f"{count} older states and any refused update are deleted, too: they hold {old!r}", flush=True
+            )
             delete_history(state)
-        write_state(state, classifier.model, keep=0 if erase else call.keep)
+        write_state(state, model, keep=call.keep if new else 0)
+        return model
 
 
 def undo(state: Path) -> TaskRecord:
@@ -178,28 +186,6 @@ def undo(state: Path) -> TaskRecord:
     with held(state):
         read_state(state)
         return roll_back(state).tasks[-1]
-
-
-def label_of(classifier: ContinualClassifier, text: str) -> Label:
-    """Return the label that a word on the command line names: a number if the labels are."""
-    number = not isinstance(classifier.model.labels[0], str) and text.lstrip("-").isdecimal()
-    return int(text) if number else text
-
-
-def forget_class(state: Path, label: str, call: Call) -> None:
-    """Remove a class from a state folder, and everything that holds it; say so."""
-    older, frozen = len(older_states(state)), read_state(state).kind == "frozen"
-
-    def edit(classifier: ContinualClassifier) -> None:
-        classifier.forget(label_of(classifier, label))
-        print(
-            f"{older} older states and any refused update are deleted, too: they hold {label!r}", flush=True
-        )
-
-    edit_folder(state, edit, call, erase=True)
-    print(
-        f"{label!r} is forgotten{'' if frozen else ' approximately: the network has learned from its images'}"
-    )
 
 
 # ---- prediction and evaluation ---------------------------------------------------------------------------------------

@@ -151,9 +151,11 @@ def _forget(state: Path, label: str, /, *, allow_code: bool = False) -> int:
         label: The class.
         allow_code: Run Python code that the state carries.
     """
-    from gplasc.classifier.learning import Call, forget_class
+    from gplasc.classifier.learning import Call, edit_folder
 
-    forget_class(state, label, Call(quiet=True, allow_code=allow_code))
+    model = edit_folder(state, label, None, Call(quiet=True, allow_code=allow_code))
+    how = "" if model.kind == "frozen" else " approximately: the network has learned from its images"
+    print(f"{label!r} is forgotten{how}")
     return 0
 
 
@@ -170,10 +172,9 @@ def _rename(state: Path, old: str, new: str, /, *, allow_code: bool = False) -> 
         new: Its new name.
         allow_code: Run Python code that the state carries.
     """
-    from gplasc.classifier.learning import Call, edit_folder, label_of
+    from gplasc.classifier.learning import Call, edit_folder
 
-    call = Call(quiet=True, allow_code=allow_code)
-    edit_folder(state, lambda c: c.rename(label_of(c, old), label_of(c, new)), call)
+    edit_folder(state, old, new, Call(quiet=True, allow_code=allow_code))
     print(f"{old!r} is {new!r} now")
     return 0
 
@@ -191,10 +192,9 @@ def _merge(state: Path, one: str, other: str, /, *, allow_code: bool = False) ->
         other: The class whose images it gets.
         allow_code: Run Python code that the state carries.
     """
-    from gplasc.classifier.learning import Call, edit_folder, label_of
+    from gplasc.classifier.learning import Call, edit_folder
 
-    call = Call(quiet=True, allow_code=allow_code)
-    edit_folder(state, lambda c: c.merge(label_of(c, one), label_of(c, other)), call)
+    edit_folder(state, other, one, Call(quiet=True, allow_code=allow_code), merge=True)
     print(f"{other!r} is part of {one!r} now")
     return 0
 

@@ -48,7 +48,7 @@ def _load(path: Path, seed: int) -> Dataset:
 
     from gplasc.streams.arrays import labeled_dataset
 
-    arrays = _load_arrays(path)
+    arrays = load_arrays(path)
     if arrays.keys() >= {name for names in _SPLITS for name in names}:
         train, test = (_pair(path, arrays, *names) for names in _SPLITS)
     elif {"x", "y"} <= arrays.keys():
@@ -64,7 +64,7 @@ def _load(path: Path, seed: int) -> Dataset:
     return labeled_dataset(train, test, class_names, normalization=normalization, name=str(path))
 
 
-def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays that are known, if what is stored of them explains what they unpack to."""
     import numpy as np
 
