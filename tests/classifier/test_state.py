@@ -377,10 +377,11 @@ def test_killed_and_continued_equals_uninterrupted(options, tmp_path):
         Cut("rename", 3),
         Cut("unlink", 3),
     ]
+    if "logistic" in options:  # heads have neither steps nor a pending task to delete
+        cuts = [cut for cut in cuts if cut.place in ("write", "fsync", "rename")]
     for number, (killed, wrong) in enumerate(cut_learning(runner, cuts)):
         assert not wrong
-        trains = "logistic" not in options  # heads have neither steps nor a pending task to delete
-        assert killed == (number < len(cuts)) or not trains
+        assert killed == (number < len(cuts))
 
 
 def test_a_kill_while_files_of_a_task_are_deleted_does_no_harm(tmp_path):

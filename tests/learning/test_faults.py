@@ -3,8 +3,6 @@
 import hashlib
 import io
 import os
-import subprocess
-import sys
 import zipfile
 
 import pytest
@@ -192,18 +190,3 @@ def test_what_a_kill_left_behind_is_removed_at_the_next_start(cut, tmp_path):
     (folder / ".own").write_text("a user's file")
     assert same(compute(resolved, out), resolved, tmp_path)
     assert sorted(path.name for path in folder.glob(".*")) == [".own"]
-
-
-def test_omp_num_threads_decides_when_threads_are_not_given(tmp_path):
-    """In a fresh process, since torch reads the variable when it is imported."""
-    code = (
-        "import json, sys, gplasc\n"
-        "record = gplasc.run('synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2', 'finetune', scale='smoke',"
-        f" out={str(tmp_path)!r}, quiet=True, device='cpu', **{{'model.encoder': 'small'}}).record\n"
-        "print(record['environment']['threads'])"
-    )
-    for threads in ("1", "2"):
-        words = [sys.executable, "-c", code.replace(str(tmp_path), str(tmp_path / threads))]
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        found = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-        assert found.stdout.strip() == threads

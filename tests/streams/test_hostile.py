@@ -8,7 +8,6 @@ import io
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import tarfile
 import time
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.calling import call
 
 from gplasc.cli.data import _data
 from gplasc.errors import UserError
@@ -435,19 +435,19 @@ NAMES = ["\x1b[31mred", "\u202eback", "two\nlines", "K\u00e4se", "\U0001f41f"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_neither_change_the_terminal_nor_fail_on_it(imitate, name):
+def test_names_neither_change_the_terminal_nor_fail_on_it(imitate, name, monkeypatch):
     """A class has this name; the output is ASCII, once with all images and once with a damaged one."""
     root = imitate.folder(classes=2)
     (root / "class1").rename(root / name)
-    command = [sys.executable, "-c", "from gplasc.cli import main; main()", "data"]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     for content in (None, b"no image"):
         if content:
             (root / name / "0.png").write_bytes(content)
-        words = [*command, "check" if content else "path", f"folder:{root}/{'' if content else name}"]
-        done = subprocess.run(words, capture_output=True, check=False, env=environment)
-        text = (done.stdout + done.stderr).decode("ascii")
-        assert done.returncode == (2 if content else 0), text
+        printed = io.BytesIO()
+        for stream, errors in (("stdout", "strict"), ("stderr", "backslashreplace")):
+            monkeypatch.setattr(sys, stream, io.TextIOWrapper(printed, "ascii", errors, write_through=True))
+        code = call("data", "check" if content else "path", f"folder:{root}/{'' if content else name}")
+        text = printed.getvalue().decode("ascii")
+        assert code == (2 if content else 0), text
         assert text.isprintable() or text.count("\n") == 1
         assert "unexpected" not in text
 

@@ -23,12 +23,13 @@ from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
-from gplasc.study._grid import check_seeds, parse_axes
-from gplasc.study.cell import Cell, Outcome
+from gplasc.study.cell import Cell, Outcome, check_seeds
 from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
+from gplasc.study.points import parse_axes
 from gplasc.study.processes import Processes
-from gplasc.study.sweep import _grid_cells
+from gplasc.study.study import Study
+from gplasc.study.sweep import _grid_cells, _summary
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -78,7 +79,8 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
     assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
     assert found[1].error == "its process was killed by signal 9 (out of memory?)"
-    assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
+    reason = "line 6, raised ZeroDivisionError: division by zero; correct the file (see "
+    assert found[2].error.startswith(f"{broken}, {reason}")
     assert "Traceback" in (out / found[2].cell.run_id / "log.txt").read_text()
     assert found[3].record["run_id"] == cells[3].run_id
     lines = stream.getvalue().splitlines()
@@ -172,7 +174,7 @@ def checkpoints(out: Path) -> set[Path]:
 def test_ctrl_c_saves_every_run_and_the_sweep_continues(whole_group, tmp_path, write_slow_plugin):
     out, log, hold = (tmp_path / name for name in ("cut", "log", "hold"))
     slow = write_slow_plugin(tmp_path / "slow.py", hold)
-    words = command(out, epochs=20, plugins=f"{slow},gplasc+{slow}")
+    words = command(out, epochs=3, plugins=f"{slow},gplasc+{slow}")
     hold.touch()
     with log.open("w") as file:  # a session of its own, as a shell starts a command
         process = subprocess.Popen(
@@ -212,21 +214,25 @@ def test_ctrl_c_while_workers_start_reaches_the_command_alone(tmp_path):
             os.kill(int(servers[0]), signal.SIGINT)
             break
         assert process.poll() is None
+        time.sleep(0.005)
     error = process.communicate(timeout=300)[1]
     assert process.returncode == 0, error
     assert "Traceback" not in error
 
 
-def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path):
-    words = [sys.executable, "-m", "gplasc", *command(tmp_path, epochs=2000)]
+def test_runs_save_themselves_when_the_sweep_is_killed(tmp_path, write_slow_plugin):
+    out, hold = tmp_path / "runs", tmp_path / "hold"
+    slow = write_slow_plugin(tmp_path / "slow.py", hold)
+    hold.touch()
+    words = [sys.executable, "-m", "gplasc", *command(out, epochs=3, plugins=f"{slow},gplasc+{slow}")]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
-    while len(checkpoints(tmp_path)) < 2:
+    while len(checkpoints(out)) < 2:
         assert process.poll() is None
         time.sleep(0.02)
     process.kill()
     process.wait()
     end = time.monotonic() + 300
-    for folder in checkpoints(tmp_path):
+    for folder in checkpoints(out):
         while True:
             try:
                 with RunFolder(folder).held():
@@ -372,7 +378,6 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     words += [
         "--out",
         str(tmp_path / "runs"),
-        "--quiet",
         "--device",
         "cpu",
         "--workers",
@@ -383,12 +388,26 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     for more in (["--method", str(own)], ["--grid", f"method={own},co2l", "--set", "train.epochs=1"]):
         with pytest.raises(SystemExit):
             main([*words, *more])
-    alone, both = capsys.readouterr().out.split("written: ")[:2]
+    printed = capsys.readouterr()
+    assert printed.err.count(f"{own} takes the presets of er;") == 2, "once for each command"
+    alone, both = printed.out.split("written: ")[:2]
     for text in (alone, both):
         assert any(line.split()[1:2] == ["mine"] for line in text.splitlines())
-    assert "Shared settings in which rows differ" not in alone
-    differs = both.partition("Shared settings in which rows differ: ")[2]
-    assert differs.startswith("train.momentum 0.0 (mine), 0.9 (co2l) | ")
+    assert "Rows differ in" not in alone
+    first, *others = (line for line in both.splitlines() if line.startswith("Rows differ in "))
+    assert first == "Rows differ in train.momentum: 0.0 (mine), 0.9 (co2l)."
+    assert others
+
+
+def test_a_sweep_at_paper_scale_says_what_was_changed():
+    request = RunRequest("seq-digits", "er", scale="paper", settings={"train.epochs": 1})
+    for axes, changed in (({"train.lr": [0.1]}, ", train.lr"), ({}, "")):
+        study = Study(_grid_cells(axes, (0,), request))
+        assert _summary(study, axes, "paper").title.startswith(
+            f"scale paper (changed: train.epochs, train.first_epochs{changed}), percent"
+        )
+    plain = Study(_grid_cells({"method": ["er"]}, (0,), RunRequest("seq-digits", "er", scale="paper")))
+    assert _summary(plain, ("method",), "paper").title.startswith("scale paper, percent")
 
 
 @pytest.mark.parametrize(
@@ -556,10 +575,14 @@ def test_a_run_of_another_process_is_waited_for(tiny, tmp_path, monkeypatch):
     assert "[3/3]" in text
 
 
-def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
-    words = [sys.executable, "-m", "gplasc", *command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
-    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
-    texts = [process.communicate(timeout=900) for process in both]
-    assert [process.returncode for process in both] == [0, 0], texts
-    assert texts[0][0] == texts[1][0], "the same table"
+def test_two_sweeps_on_one_folder_share_the_work(tmp_path, capsys):
+    words = [*command(tmp_path / "runs", epochs=2), "--seeds", "0", "1"]
+    other = subprocess.Popen(
+        [sys.executable, "-m", "gplasc", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    texts = other.communicate(timeout=900)
+    assert (caught.value.code, other.returncode) == (0, 0), texts
+    assert capsys.readouterr().out == texts[0], "the same table"
     assert len(list((tmp_path / "runs").glob("*/record.json"))) == 4
