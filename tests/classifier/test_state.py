@@ -137,6 +137,28 @@ def test_code_that_any_part_of_an_index_names_needs_permission(place, new, tmp_p
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    ("y", "more"),
+    [
+        (3, {}),
+        ([10**400] * 20, {}),
+        (None, {"held_out": {}}),
+        (None, {"held_out": "much"}),
+        (None, {"keep_features": "10"}),
+        (None, {"image_size": 8.5}),
+        (None, {"buffer": "4"}),
+        (None, {"seed": None}),
+        (None, {"method": ["ncm"]}),
+        (None, {"plugins": [3]}),
+    ],
+)
+def test_arguments_of_other_types_are_one_sentence(y, more, new):
+    x, labels = arrays(0, 1)
+    with pytest.raises(UserError) as caught:
+        new(**more).learn(x, labels if y is None else y)
+    assert "\n" not in str(caught.value)
+
+
 def put(folder, content):
     """Write other content as what was learned, with its right checksum."""
     name = f"learned-{hashlib.sha256(content).hexdigest()[:32]}.pt"

@@ -54,9 +54,14 @@ def check_parameters(c: ContinualClassifier) -> tuple[dict[str, Any], dict[str, 
     given = plain(given)
     for name in ("held_out", "reject"):
         given[name] = check_share(name, given[name])
-    for name, least in (("keep_features", 0), ("image_size", 1)):
-        if given[name] is not None and given[name] < least:
-            raise UserError(f"{name} is {given[name]}; give a whole number, {least} or more")
+    for name, least in (("buffer", 0), ("seed", 0), ("keep_features", 0), ("image_size", 1)):
+        left_out = given[name] is None and name in ("keep_features", "image_size")
+        if not left_out and (type(given[name]) is not int or given[name] < least):
+            raise UserError(f"{name} is {given[name]!r:.99}; give a whole number, {least} or more")
+    if not all(isinstance(name, str) for name in (given["method"], *given["plugins"])):
+        raise UserError(
+            f"method and plug-ins are {given['method']!r:.99} and {given['plugins']!r:.99}; give names"
+        )
     return given, collect_code([given["method"], *given["plugins"], given["encoder"]])
 
 

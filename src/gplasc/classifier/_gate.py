@@ -168,13 +168,10 @@ class TaskRecord(Plain):
 def check_share(name: str, value: float | str) -> float:
     """Return a share from 0 to 1; "50%" is 0.5."""
     try:
-        share = (
-            float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
-            if isinstance(value, str)
-            else value
-        )
-    except ValueError:
+        text = value if isinstance(value, str) else ""
+        share = float(text.removesuffix("%") or value) / (100 if text.endswith("%") else 1)
+    except (ValueError, TypeError):
         share = math.nan
     if not 0 <= share <= 1:
-        raise UserError(f"{name} is {value}; give a share such as 50% or 0.5")
+        raise UserError(f"{name} is {value!s:.99}; give a share such as 50% or 0.5")
     return share

@@ -229,14 +229,22 @@ def read_one(image: Any) -> Tensor:
 
 def as_labels(values: Any) -> list[Label]:
     """Return labels as text or whole numbers."""
-    return [_as_label(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(listed, Iterable):
+        raise InputError(f"y is a {type(values).__name__}; give one label for each image")
+    return [_as_label(value) for value in listed]
 
 
 def _as_label(value: Any) -> Label:
     value = value.item() if isinstance(value, (Tensor, np.generic)) and not value.ndim else value
     if isinstance(value, str) and value.strip():
         return str(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) < 2**63
+        and float(value).is_integer()
+    ):
         return int(value)
     raise InputError(f"Unknown label type: {value!r} is empty, or neither a name nor a whole number")
 
