@@ -47,12 +47,6 @@ def render(
     )
 
 
-def render_blocks(*blocks: Block) -> str:
-    """Return the elements of figures and tables, as they stand in a page."""
-    module = _environment().get_template("blocks.html.jinja").module
-    return str(module.show(_sort(blocks), ()))  # type: ignore[attr-defined]
-
-
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
