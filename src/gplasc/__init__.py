@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gplasc.settings.components import list_methods, list_plugins
     from gplasc.settings.types import Config, Settings
     from gplasc.streams import list_streams, open_stream
-    from gplasc.study.api import compare
+    from gplasc.study.compare import compare
 
 __version__ = "0.2.0"
 
@@ -57,7 +57,7 @@ _HOMES = {
     "Plugin": "learning",
     "Result": "runs.result",
     "Settings": "settings.types",
-    "compare": "study.api",
+    "compare": "study.compare",
     "list_methods": "settings.components",
     "list_plugins": "settings.components",
     "list_streams": "streams",
