@@ -162,11 +162,13 @@ class Spy(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("plugin", ["", "gplasc", "gplasc-plus"])
-@pytest.mark.parametrize("method", list_methods())
+@pytest.mark.parametrize(
+    ("method", "plugin"),
+    [*((method, "gplasc") for method in list_methods()), ("co2l", "gplasc-plus"), ("er", "gplasc-plus")],
+)
 def test_only_the_networks_compute_in_bfloat16(method, plugin, tiny, new_learner):
     """Losses, gradients of GEM and A-GEM, GSS's cosines, herding, probes and statistics get float32 copies."""
-    learner = new_learner(tiny(method, (plugin,) if plugin else (), **{"train.precision": "bfloat16"}))
+    learner = new_learner(tiny(method, (plugin,), **{"train.precision": "bfloat16"}))
     spy = Spy()
     with spy:
         for index in range(2):

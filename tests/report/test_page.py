@@ -460,6 +460,14 @@ def test_paper_scale_is_said_only_of_the_whole_protocol(make_record, tmp_path: P
     assert "70.59" not in text
 
 
+def test_an_own_file_that_is_called_like_a_published_method_has_no_published_number(make_data) -> None:
+    records = [make_data("co2l", seed=seed, scale="paper") for seed in range(3)]
+    assert paper_tables([Record.parse(record) for record in records])
+    for record in records:
+        record["settings"]["method"] = "./co2l.py"
+    assert paper_tables([Record.parse(record) for record in records]) == []
+
+
 def test_a_number_whose_buffer_is_not_stated_is_matched_to_none(make_record) -> None:
     (table,) = paper_tables(grid(make_record, scale="paper"))
     assert "the table of replay methods" not in cells_of(table, "published in")

@@ -22,6 +22,8 @@ class _Comparison:
     """Sizes of the memory; default: those of the experiment, or of the preset."""
     plugins: tuple[str, ...] = ()
     """Plug-ins (or paths of Python files), each with every method."""
+    like: str | None = None
+    """Built-in method whose presets methods of your own take; default: those that their classes name."""
     tune_seeds: tuple[int, ...] = (1000, 1001, 1002)
     """Seeds of the trials; as many more choose between two bases."""
     validation: float = 0.2

@@ -101,9 +101,9 @@ class Panel:
     def published(self, group: Group, measure: Measure, table: str = "") -> list[Published]:
         """Every published number that this group's would reproduce at paper scale, by default of all tables.
 
-        There is none for runs with settings of the user's own, and for a plug-in in another than its published form.
+        There is none for settings and files of the user's own, and for a plug-in in another than its published form.
         """
-        if any(record.changed for record in group.records):
+        if group.is_own or any(record.changed for record in group.records):
             return []
         place = {"row": group.first.name, "stream": self.stream, "scenario": measure.scenario}
         return published(table, **place, buffer=self.buffer, metric=measure.metric, point=None)

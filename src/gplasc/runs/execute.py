@@ -126,6 +126,7 @@ def _compute(
         compiled=workspace.compiled,
         callbacks=[FiniteCheck(), log, progress, *tensorboard, *callbacks, checkpoint, signals],
     )
+    spec.check_sources()
     _resume(learner, where, display)
     if missing := log.resume(learner.position.total_steps):
         display.say(f"{where / TERMS} lacks {missing} of the steps before the checkpoint")
@@ -150,8 +151,8 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     if state is None:
         if damaged:
             raise UserError(
-                f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
-                "or restore the files from a copy"
+                f"every checkpoint of the run in {folder} is damaged; start over with --restart (restart=True in "
+                "Python), or restore the files from a copy"
             )
         return
     for path in damaged:
@@ -164,12 +165,12 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     except checkpoints.MISFIT as error:
         raise UserError(
             f"the checkpoint of the run in {folder} does not fit its settings ({checkpoints.misfit(error)}); "
-            "start over with --restart"
+            "start over with --restart (restart=True in Python)"
         ) from error
     if changed:
         raise UserError(
             f"the run in {folder} was begun with another version of {', '.join(changed)}; "
-            "start over with --restart, or restore what it was begun with"
+            "start over with --restart (restart=True in Python), or restore what it was begun with"
         )
     display.say(
         f"continuing {learner.config.title} at task {learner.position.task + 1}, "

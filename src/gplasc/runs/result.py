@@ -31,6 +31,8 @@ from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
 from gplasc.streams.arrays import as_images
 
+_AGAIN = "run it again with --restart (restart=True in Python)"
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -242,7 +244,7 @@ def _load_weights(learner: Learner, path: Path, record: Record) -> None:
         open_regular(path).close()
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
+        raise UserError(f"the weights {path} cannot be read ({error}); {_AGAIN}") from None
     ctx = learner.ctx
     # Settings that a module keeps next to its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
@@ -251,11 +253,9 @@ def _load_weights(learner: Learner, path: Path, record: Record) -> None:
     # Records of version 0.2.0 and before cover the settings of GPLASC too.
     digests = (digest(own), digest(own, extra_state=True))
     if set(own) != expected:
-        raise UserError(
-            f"the weights {path} do not belong to the settings of its record; run it again with --restart"
-        )
+        raise UserError(f"the weights {path} do not belong to the settings of its record; {_AGAIN}")
     if record.weights_sha256 not in digests or digest(predictor) != record.predictor_sha256:
-        raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
+        raise UserError(f"the weights {path} are not those of its record; {_AGAIN}")
     ctx.modules.load_state_dict(own, strict=False)
     ctx.predictor = learner.new_predictor()
     ctx.predictor.load_state_dict(predictor)

@@ -56,7 +56,7 @@ def print_settings(spec: RunSpec) -> None:
         rows.append([Marked(text, "muted") for text in texts] if source == OURS else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]
     title = f"{row_name(config.title, config.flat())} on {config.stream}, scale {config.scale}"
-    Table(title, columns, rows).print()
+    Table(title, columns, rows, spec.notes).print()
     names = (config.method, *config.plugins, "augmentation")
     kinds = find_components(config.method, config.plugins).values()
     for name, sentences in zip(names, (*(kind.DEVIATIONS for kind in kinds), DEVIATIONS), strict=True):

@@ -74,6 +74,7 @@ class _Data(Settings):
     """Which part of the stream is used, and how images are augmented."""
 
     classes_per_task: int | tuple[int, ...] | None = None
+    class_order: tuple[int, ...] | None = Field(None, exclude_if=operator.not_)  # as `Train.optimizer`
     class_order_seed: int | None = None
     images_per_class: int | None = Field(None, gt=0)
     test_images_per_class: int | None = Field(None, gt=0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
+from gplasc.runs.spec import full_name
 from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
@@ -99,6 +99,7 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
         config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
         row = row.with_settings({name: given[name] for name in given if name in _names(config)})
         contenders.append(Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
+        contenders[-1].preset.spec.require_presets()
     configs = [one.config for one in contenders]
     if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
         raise UserError(
@@ -124,9 +125,16 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
         find_stream(stream)  # a wrong name is one error, not one for each run
     rows = list(experiment.rows)
     if plan.methods:
+        some_own = any(map(is_file, plan.methods))
         rows = [row for row in rows if row.method in plan.methods]
         known = {row.method for row in rows if not row.plugins}
-        rows += [Row(name=_stem(method), method=method) for method in plan.methods if method not in known]
+        rows += [
+            Row(
+                name=_stem(method), method=method, like=plan.like if is_file(method) or not some_own else None
+            )
+            for method in plan.methods
+            if method not in known
+        ]
     if plan.plugins:
         own = {(row.name, row.plugins): row for row in rows}
         alone, rows = [row for row in rows if not row.plugins], []
@@ -183,10 +191,13 @@ def _names(config: Config) -> set[str]:
 
 
 def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> None:
+    every = {full: full for config in configs for full in config.flat() if "." in full}
     for name in names:
         if not any(name in _names(config) for config in configs):
-            every = {full for config in configs for full in config.flat() if "." in full}
-            raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
+            try:
+                full_name(name, every)
+            except UserError as error:
+                raise UserError(f"no row has the {noun} '{name}'; {str(error).partition('; ')[2]}") from None
 
 
 def _stem(name: str) -> str:

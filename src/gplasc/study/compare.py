@@ -42,6 +42,7 @@ def compare(
     *,
     tune: int | None = None,
     buffers: Sequence[int] = (),
+    like: str | None = None,
     scale: Scale = "cpu",
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
@@ -66,6 +67,7 @@ def compare(
         seeds: Seeds of the runs on test.
         tune: Trials that every row is tuned with, on a validation split; default: the presets are used.
         buffers: Sizes of the memory; default: that of the preset.
+        like: Built-in method whose presets methods of your own take; default: those that their classes name.
         scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
         out: Folder of all runs.
         data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
@@ -89,6 +91,7 @@ def compare(
         seeds=tuple(seeds),
         trials=1 if tune is None else tune,
         buffers=tuple(buffers),
+        like=like,
         scale=scale,
         set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
     )
@@ -120,8 +123,6 @@ def compare_rows(
     """
     contenders = plan_contenders(plan, experiment)
     plan = plan.model_copy(update={"family": _family(plan, contenders)})
-    for contender in contenders:
-        contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
@@ -149,7 +150,10 @@ def compare_rows(
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
-    kept["changed"] = (*parse_assignments(plan.set), *(["what was tuned"] if plan.tunes else []))
+    given = dict.fromkeys(
+        [*parse_assignments(plan.set), *(name for row in plan.rows for name in row.settings)]
+    )
+    kept["changed"] = (*given, *(["what was tuned"] if plan.tunes else []))
     statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(
         _stored_groups(plan, contenders, study),

@@ -28,6 +28,7 @@ class ComparePlan(Settings):
     streams: tuple[str, ...] = ()
     buffers: tuple[int, ...] = ()
     methods: tuple[str, ...] = ()
+    like: str | None = None
     plugins: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     trials: int = 12

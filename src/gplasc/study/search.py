@@ -262,6 +262,12 @@ class _Driver:
             except UserError as error:
                 self._tell(trial, error=str(error))
                 continue
+            begun_with = self.study.user_attrs[_SETTINGS]
+            for name, digest in spec.config.identity.items():
+                if begun_with.get(f"version of {name}", digest) != digest:
+                    raise UserError(
+                        f"{name} changed during the search; restore it and repeat the command, or choose another --out"
+                    )
             trial.set_user_attr("run_id", spec.run_id)
             if spec.run_id in self._running:
                 self._running[spec.run_id].trials.append(trial)

@@ -85,6 +85,9 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     columns = [Column(name, "left") for name in axes or [""]]
     columns += [Column(measure.label) for measure in _MEASURES]
     notes = say_differing(groups, (*axes, "stream", "buffer"))
+    sources = {item for cell in study.cells for item in cell.spec.sources.items()}
+    changed = ", ".join(sorted(name for name, source in sources if source == "given" and "." in name))
+    scale += f" (changed: {changed})" if changed and scale == "paper" else ""
     return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows, notes)
 
 

@@ -12,7 +12,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
 from gplasc.published import Published, published
 from gplasc.published import tables as published_tables
-from gplasc.results.group import CLASS_IL, Group, Measure
+from gplasc.results.group import CLASS_IL, Group, Measure, say_differing
 from gplasc.study._conclusions import tests_table
 from gplasc.study.cell import named_values
 from gplasc.study.experiment import Caption
@@ -46,7 +46,7 @@ def result_tables(caption: Caption, groups: Sequence[Group], measures: Sequence[
     sections: dict[str, dict[int | None, list[Group]]] = {}
     for group in groups:
         sections.setdefault(group.labels["stream"], {}).setdefault(caption.buffer(group), []).append(group)
-    about = f"({_scale_tag(groups)}): {_metric(caption, measures)}"
+    about = f"({_scale_tag(caption, groups)}): {_metric(caption, measures)}"
     columns = [Column("buffer"), Column("", "left"), *(Column(m.label, "left") for m in measures)]
     marks: dict[str, int] = {}
     tables = []
@@ -93,7 +93,7 @@ class _Number:
     def _published(self, row: str) -> Published | None:
         """Return the number of a table of the paper; one that states no buffer is shown without a gap."""
         measure, stream = self.measure, self.group.labels["stream"]
-        table = self.caption.published_table(measure.scenario)
+        table = None if self.group.is_own else self.caption.published_table(measure.scenario)
         place: dict[str, Any] = {"row": row, "stream": stream, "scenario": measure.scenario}
         numbers = published(table, **place, metric=measure.metric, point=measure.point) if table else []
         return next((one for one in numbers if one.buffer in (self.caption.buffer(self.group), None)), None)
@@ -165,13 +165,14 @@ class _Number:
         }
 
 
-def _scale_tag(groups: Sequence[Group]) -> str:
+def _scale_tag(caption: Caption, groups: Sequence[Group]) -> str:
     """Return the scale for a title, with the warning that belongs to it."""
     scale = groups[0].settings["scale"]
     if scale == "smoke":
         synthetic = any(group.settings["stream"] != group.labels["stream"] for group in groups)
         return f"scale smoke, {'SYNTHETIC images' if synthetic else 'a few steps'}, numbers mean nothing"
-    return f"scale {scale}" if scale == "paper" else f"scale {scale}, not a reproduction"
+    changed = f", changed: {', '.join(caption.changed)}" if caption.changed else ""
+    return f"scale paper{changed}" if scale == "paper" else f"scale {scale}, not a reproduction"
 
 
 def _metric(caption: Caption, measures: Sequence[Measure]) -> str:
@@ -209,7 +210,10 @@ def comparison_tables(
     tables: list[Table | None] = []
     for table in result_tables(results.caption, results.groups(stage="test"), results.measures):
         if not streams or table.name in streams:
-            whole = replace(table, notes=[results.protocol, *table.notes], commands=[results.command])
+            notes = [results.protocol, *table.notes]
+            if tests_table(results, table.name) is None:  # which says it otherwise
+                notes += say_differing(results.groups(stage="test", stream=table.name), ("buffer",))
+            whole = replace(table, notes=notes, commands=[results.command])
             tables += [whole if kind == "results" else makers[kind](results, table.name) for kind in kinds]
     return [table for table in tables if table is not None]
 
