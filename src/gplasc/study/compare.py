@@ -150,9 +150,8 @@ def compare_rows(
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
-    given = dict.fromkeys(
-        [*parse_assignments(plan.set), *(name for row in plan.rows for name in row.settings)]
-    )
+    own = (name for row in plan.rows for name in row.settings)
+    given = dict.fromkeys([*parse_assignments(plan.set), *own])
     kept["changed"] = (*given, *(["what was tuned"] if plan.tunes else []))
     statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(

@@ -249,9 +249,8 @@ def _log_to(folder: Path) -> Path | None:
     log = folder / _LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        plain = getattr(os, "O_NOFOLLOW", 0) | getattr(
-            os, "O_NONBLOCK", 0
-        )  # neither through links nor to a pipe
+        # Neither through a link nor to a pipe.
+        plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | plain, 0o644)
     except OSError:  # the run itself reports this in better words
         return None
