@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gplasc.criterion.loop import GPLASCLoop
     from gplasc.learning import Callback, Method, Plugin
     from gplasc.models import ForeignEncoder
-    from gplasc.runs.api import run
+    from gplasc.runs.execute import run
     from gplasc.runs.result import Result, load_runs
     from gplasc.settings.components import list_methods, list_plugins
     from gplasc.settings.types import Config, Settings
@@ -63,7 +63,7 @@ _HOMES = {
     "list_streams": "streams",
     "load_runs": "runs.result",
     "open_stream": "streams",
-    "run": "runs.api",
+    "run": "runs.execute",
 }
 
 

@@ -9,8 +9,7 @@ from tests.report.blocks import render_blocks
 
 from gplasc.report import style
 from gplasc.report.projection import feature_sphere
-from gplasc.report.render import render
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sphere import (
     Array,
     Cap,
