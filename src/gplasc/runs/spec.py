@@ -48,12 +48,10 @@ class RunSpec(Settings):
             is_method = name == self.config.method
             noun, built_in = ("method", "er") if is_method else ("plug-in", "gplasc")
             ways = f"LIKE = '{built_in}' in its class" + is_method * ", --like er, or like='er' in Python"
-            text = (
-                f"takes the presets of {owner}"
-                if owner
-                else "takes no presets: every stream has the defaults"
+            takes = f"the presets of {owner}" if owner else "no presets: every stream has the defaults"
+            notes.append(
+                f"{name} takes {takes}; to name the built-in {noun} whose presets it takes, write {ways}"
             )
-            notes.append(f"{name} {text}; to name the built-in {noun} whose presets it takes, write {ways}")
         return tuple(notes)
 
     @property
