@@ -117,9 +117,7 @@ class Method(Component[SettingsType]):
         It need not be trained yet. A run that resumes after a task builds it with this function and then loads its
         state.
         """
-        raise UserError(
-            f"{type(self).__name__} has no predictor; override `predictor`, see the methods of gplasc"
-        )
+        raise UserError(f"{type(self).__name__} has no predictor; override `predictor`, see gplasc's methods")
 
     def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
         """Train the predictor; called after the task's last step and before `end_task` changes the memory."""

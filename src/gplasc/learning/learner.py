@@ -107,13 +107,13 @@ class Learner:
             self.learn_task(stream[index], past=stream[:index])
 
     def learn_task(self, task: Task, past: Sequence[Task] = (), *, evaluate: bool = True) -> None:
-        """Learn one more task, or the rest of it, and evaluate.
+        """Learn one more task, or the rest of it, and evaluate on test samples and describe the geometry.
 
         Args:
-            task: The task; its index must be that of the next task, and its classes must follow those seen. Without
-                evaluation it may have no new classes, and its samples may have labels of earlier tasks.
+            task: The next task; its classes must follow those seen. Without evaluation it may have no new classes, and
+                its samples may have labels of earlier tasks.
             past: The earlier tasks that are evaluated too, and trained on by methods that see everything.
-            evaluate: Whether to evaluate on the tasks' test samples and to describe the geometry.
+            evaluate: Whether to evaluate.
         """
         self.enter(task, past)
         if not self.position.begun:
@@ -153,9 +153,8 @@ class Learner:
         while position.epoch < ctx.epochs:
             ctx.epoch = position.epoch
             if not position.order:
-                position.order = order_batches(
-                    ctx.pool, self.method.pool, self.config.train.batch, ctx.random["order"]
-                )
+                size, generator = self.config.train.batch, ctx.random["order"]
+                position.order = order_batches(ctx.pool, self.method.pool, size, generator)
             while position.step < len(position.order):
                 with self._timed("train"):
                     batch = ctx.pool.take(position.order[position.step])
@@ -223,9 +222,7 @@ class Learner:
         if evaluate:
             with self._timed("evaluation"):
                 ctx.progress("evaluation", 0.0)
-                known = {
-                    name: value for plugin in self.plugins for name, value in plugin.diagnostics(ctx).items()
-                }
+                known = {k: v for plugin in self.plugins for k, v in plugin.diagnostics(ctx).items()}
                 self.evaluator.evaluate(ctx, [*past, task], known)
         self.keep_previous()
 
@@ -291,11 +288,8 @@ class Learner:
         """Bring the terms since the last call to the CPU and hand them to `Callback.on_log`."""
         if not self._unlogged:
             return
-        rows = [
-            {**where, **dict(zip(names, values.tolist(), strict=True))}
-            for where, names, values in self._unlogged
-        ]
-        self._unlogged.clear()
+        unlogged, self._unlogged = self._unlogged, []
+        rows = [{**where, **dict(zip(names, v.tolist(), strict=True))} for where, names, v in unlogged]
         for callback in self.callbacks:
             callback.on_log(self, rows)
 
@@ -350,9 +344,7 @@ def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]
         if not isinstance(own, Mapping):
             raise _unnamed(component, "loss", own, '{"ce": term}')
         for name in own.keys() & terms.keys():
-            raise UserError(
-                f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
-            )
+            raise UserError(f"{owners[name]} and {owner} both return a term named '{name}'; rename one")
         terms |= own
         owners |= dict.fromkeys(own, owner)
     return terms

@@ -58,9 +58,8 @@ def locate(request: Request, *, unpack: bool = True) -> Path:
         return path
     folder = _folder_in(extract(path, cache_folder() / "unpacked"), layout)
     if folder is None:
-        raise UserError(
-            f"{path} holds no {' or '.join(layout.folders)} folder for {info.name}; give the official archive"
-        )
+        names = " or ".join(layout.folders)
+        raise UserError(f"{path} holds no {names} folder for {info.name}; give the official archive")
     return folder
 
 
