@@ -209,7 +209,8 @@ class GPLASCLoop:
                 self.previous.load_state_dict(before)
         except (KeyError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise UserError(f"the state does not fit ({reason}); build the object as it was saved") from error
+            given = "the encoder, the criterion and the memory that it was saved with"
+            raise UserError(f"the state of GPLASC does not fit ({reason}); pass {given}") from error
         self._candidates.seen = seen
         self.tasks_done, self.task = done, None if task < 0 else task
 

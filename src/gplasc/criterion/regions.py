@@ -170,7 +170,9 @@ class Regions(nn.Module):
         if count < 1:
             raise ValueError(f"num_classes must be at least 1, got {count}.")
         if known is not None and known != count:
-            raise ValueError(f"task {task} was said to have {known} classes, now {count}: it is fixed.")
+            raise ValueError(
+                f"task {task} was said to have {known} classes, now {count}: its region needs one number."
+            )
         self.class_counts[task] = count
 
     def check_task(self, task: int) -> int:

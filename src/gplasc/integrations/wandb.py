@@ -1,7 +1,5 @@
 """Terms and accuracies for Weights & Biases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any

@@ -62,7 +62,7 @@ class Component(Generic[SettingsType]):
         return {}
 
     def grow(self, ctx: Context, num_classes: int) -> None:
-        """Make room in your own modules for ``num_classes`` classes; called when unannounced classes arrive."""
+        """Make room for ``num_classes`` classes, when unannounced ones arrive, in modules other than `Prototypes`."""
 
     def learning_rates(self) -> dict[str, ModuleRate]:
         """Return learning rates of your own modules, by name, where they differ from the network's."""

@@ -22,7 +22,7 @@ from gplasc.learning.evaluator import Evaluator
 from gplasc.learning.optimizer import RunOptimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
-from gplasc.models import Network, steady_statistics
+from gplasc.models import Network, Prototypes, steady_statistics
 from gplasc.settings.types import Config
 from gplasc.streams import Task
 
@@ -107,13 +107,13 @@ class Learner:
             self.learn_task(stream[index], past=stream[:index])
 
     def learn_task(self, task: Task, past: Sequence[Task] = (), *, evaluate: bool = True) -> None:
-        """Learn one more task, or the rest of it, and evaluate on test samples and describe the geometry.
+        """Learn one more task, or the rest of it, and evaluate.
 
         Args:
             task: The next task; its classes must follow those seen. Without evaluation it may have no new classes, and
                 its samples may have labels of earlier tasks.
             past: The earlier tasks that are evaluated too, and trained on by methods that see everything.
-            evaluate: Whether to evaluate.
+            evaluate: Whether to evaluate on test samples and to describe the geometry.
         """
         self.enter(task, past)
         if not self.position.begun:
@@ -257,6 +257,9 @@ class Learner:
         ctx.num_classes = num_classes
         if ctx.network.classifier is not None:
             ctx.network.classifier.grow(num_classes, generator=ctx.random["weights.growth"])
+        for module in ctx.modules.values():
+            if isinstance(module, Prototypes):
+                module.grow(num_classes, generator=ctx.random["weights.growth"])
         for component in self.components:
             component.grow(ctx, num_classes)
         old, self.optimizer = self.optimizer, self._new_optimizer()

@@ -120,11 +120,12 @@ def relation(
 ) -> Tensor:
     """Relation distillation between unit rows, see `gplasc.losses.relation_distillation`."""
 
-    def block(start: int, stop: int, z: Tensor, old: Tensor, zz: Tensor | None, oo: Tensor | None) -> Tensor:
-        before = old[start:stop] @ old.T if oo is None else oo[start:stop]
+    def block(start: int, stop: int, z: Tensor, old: Tensor, *known: Tensor | None) -> Tensor:
+        now, before = known
+        before = old[start:stop] @ old.T if before is None else before[start:stop]
         lowest = torch.finfo(before.dtype).min
         target = _without_self(before / teacher_temperature, start, lowest).softmax(dim=1)
-        similarity = (z[start:stop] @ z.T if zz is None else zz[start:stop]) / student_temperature
+        similarity = (z[start:stop] @ z.T if now is None else now[start:stop]) / student_temperature
         others = _without_self(similarity, start, torch.finfo(similarity.dtype).min)
         # The target is exactly 0 at the self-pair, where the finite similarity keeps the product 0 too.
         return others.logsumexp(dim=1) - (target.to(similarity.dtype) * similarity).sum(dim=1)

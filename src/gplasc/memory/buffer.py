@@ -79,9 +79,8 @@ class Buffer:
         count = len(next(iter(rows.values()))) if rows else 0
         if count > self.capacity:
             raise ValueError(f"{count} rows were offered to a memory of {self.capacity}")
-        kept = {name: value.detach().to("cpu", copy=True) for name, value in rows.items()}
-        self._columns, self._size = {}, 0
-        self.write(torch.arange(count), kept)
+        self._columns, self._size = {}, 0  # rows may be views of the old columns: new ones are allocated
+        self.write(torch.arange(count), rows)
 
     def refill(self, kept: Tensor, rows: Mapping[str, Tensor], **columns: Tensor) -> None:
         """Replace the content by the rows ``kept``, (K,) in this order, followed by others, columns of shape (N, ...).

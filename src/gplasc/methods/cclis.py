@@ -58,10 +58,6 @@ class CCLIS(ContrastiveMethod[_Settings]):
         generator = ctx.random["weights.prototypes"]
         return {"prototypes": Prototypes(ctx.num_classes, network.projection.out, generator=generator)}
 
-    def grow(self, ctx: Context, num_classes: int) -> None:
-        """Add prototypes of classes that were not announced."""
-        _prototypes(ctx.modules).grow(num_classes, generator=ctx.random["weights.growth"])
-
     def learning_rates(self) -> dict[str, ModuleRate]:
         """Return the prototypes' own learning rate and the start of its warm-up."""
         return {"prototypes": ModuleRate(self.settings.prototype_lr, self.settings.prototype_warmup_from)}

@@ -41,7 +41,7 @@ class FDR(ReplayMethod[_Settings]):
     def end_task(self, ctx: Context) -> None:
         """Shrink the earlier tasks to their share and draw that of the new one at random."""
         remember_tasks(
-            ctx, lambda new: {"logits": torch.cat([o.logits.float().cpu() for o in ctx.embed(new)])}
+            ctx, lambda new: {"logits": torch.cat([out.logits.float().cpu() for out in ctx.embed(new)])}
         )
 
 

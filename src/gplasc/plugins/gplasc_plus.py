@@ -72,11 +72,6 @@ class GPLASCPlus(GPLASCPlugin):
             modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
         return modules
 
-    def grow(self, ctx: Context, num_classes: int) -> None:
-        """Add trained places of classes that were not announced."""
-        if self.settings.prototypes == "trained":
-            _trained(ctx).grow(num_classes, generator=ctx.random["weights.growth"])
-
     def minibatch_rows(self, batch: Batch, ctx: Context) -> int:
         """Return the share of this batch in the exposures of all past samples, at most `memory_batch` rows."""
         exposures = self.settings.exposures * len(ctx.memory)
@@ -105,9 +100,5 @@ class GPLASCPlus(GPLASCPlugin):
     def _places(self, ctx: Context) -> Tensor:
         """Return the places of the classes seen, and the vertices of the tasks to come, (P, D)."""
         if self.settings.prototypes == "trained":
-            return kernels.unit(_trained(ctx).weight[: len(ctx.seen)])
+            return kernels.unit(cast(Prototypes, ctx.modules["places"]).weight[: len(ctx.seen)])
         return self._regions(ctx).places([count for count in ctx.classes_per_task if count])
-
-
-def _trained(ctx: Context) -> Prototypes:
-    return cast(Prototypes, ctx.modules["places"])

@@ -1,7 +1,5 @@
 """Unpacking archives: nothing outside the target folder, bounded in size, and whole or not at all."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

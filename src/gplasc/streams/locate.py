@@ -1,7 +1,5 @@
 """Where data is looked for, and where files made from it are kept."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A picture of a stream: sample images of each task, as they are and as the contrastive methods see them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """cub200 from CUB_200_2011's folder or tgz, with its official split."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gplasc.streams.files import ImageFiles, damaged, inside, read_lines

@@ -1,7 +1,5 @@
 """folder:PATH: the user's own images, a folder for each class; with train/ and test/, or split by a seed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gplasc.errors import UserError

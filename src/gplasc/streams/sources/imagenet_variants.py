@@ -1,7 +1,5 @@
 """imagenet-r and imagenet-a: a folder for each WordNet id; no official split, so a fixed one of 80 to 20."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

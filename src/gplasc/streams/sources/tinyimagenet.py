@@ -1,7 +1,5 @@
 """seq-tinyimagenet from the official folder or zip. The labeled validation images serve as test split."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
