@@ -187,9 +187,8 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
     if angle is not None and not 0 < angle <= math.pi:
         raise ValueError(f"angle must be in (0, pi], got {angle}: equal centers leave no room for regions.")
     if num_tasks == 1:
-        if num_classes == 1:
-            return Region(-1.0, -1.0, 0.0, 1.0, 0.0, 0.0)
-        return Region(-1.0, -1.0, 1.0, 0.0, math.pi / 2, 0.0)
+        half_sphere = Region(-1.0, -1.0, 1.0, 0.0, math.pi / 2, 0.0)
+        return half_sphere if num_classes > 1 else Region(-1.0, -1.0, 0.0, 1.0, 0.0, 0.0)
     if angle is None:
         angle = math.acos(-1 / (num_tasks - 1))
         sine_squared = num_tasks / (2 * (num_tasks - 1))

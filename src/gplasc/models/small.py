@@ -17,12 +17,7 @@ class SmallConv(Encoder):
     """
 
     def __init__(
-        self,
-        *,
-        width: int = 32,
-        in_channels: int = 1,
-        features: Features = "relu",
-        feature_dim: int = 128,
+        self, *, width: int = 32, in_channels: int = 1, features: Features = "relu", feature_dim: int = 128
     ) -> None:
         super().__init__()
         self.in_channels = in_channels

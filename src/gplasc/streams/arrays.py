@@ -66,15 +66,11 @@ def dataset_of_images(
             "give images of one size, or set image_size to resize them"
         )
     channels = max(map(len, every))
-    x, x_test = (torch.stack([x.expand(channels, -1, -1) for x in images]) for images, _ in (train, test))
+    x, x_test = (torch.stack([one.expand(channels, -1, -1) for one in split[0]]) for split in (train, test))
     planes = [x[:, channel].numpy() for channel in range(channels)]
-    return labeled_dataset(
-        (x, train[1]),
-        (x_test, test[1]),
-        class_names,
-        normalization=([plane.mean() / 255 for plane in planes], [plane.std() / 255 for plane in planes]),
-        name=name,
-    )
+    measured = [plane.mean() / 255 for plane in planes], [plane.std() / 255 for plane in planes]
+    stacked = (x, train[1]), (x_test, test[1])
+    return labeled_dataset(*stacked, class_names, normalization=measured, name=name)
 
 
 def labeled_dataset(
