@@ -415,16 +415,57 @@ def test_json_of_the_tiny_run_is_a_record(capsys):
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (["--set", "margin=0.2"], "one of the plug-in gplasc"),
+        (["--set", "margin=0.2"], "one of the plug-in gplasc, which is not here; it needs --plugin gplasc"),
         (["--set", "epochs=3"], "train.epochs or probe.epochs"),
         (["--set", "buffer_size=3"], "--buffer"),
-        (["--set", "class_order=3"], "class_order_seed"),
+        (["--class-order", "3"], "--set data.class_order=VALUE"),
+        (
+            ["--set", "class_order=[0,0]"],
+            "class_order is (0, 0); list numbers from 0 to 3, each at most once",
+        ),
         (["--set", "plugin=gplasc"], "plugins= in Python"),
     ],
 )
 def test_hints_name_what_was_meant(words, answer, capsys):
     assert call(*RUN, "--method", "er", *words) == 2
     assert answer in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer"),
+    [
+        ({"margin": 0.2}, r"it needs --plugin gplasc \(plugins=\['gplasc'\] in Python\)"),
+        ({"plugin": "gplasc"}, "plugins= in Python"),
+        ({"buffer_size": 3}, "buffer= in Python"),
+        ({"epochs": 3}, r"train.epochs or probe.epochs"),
+    ],
+)
+def test_hints_are_the_same_in_python(settings, answer):
+    for make in (
+        run,
+        lambda **more: gplasc.compare(STREAM, ["er"], **{"scale": "smoke", "out": "out"}, **more),
+    ):
+        with pytest.raises(UserError, match=answer):
+            make(**settings)
+
+
+def test_classes_come_in_the_order_that_is_given(capsys):
+    assert call(*RUN, "--method", "finetune", "--set", "data.class_order=[3,0,2,1]") == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert record["stream"]["class_names"] == [f"pattern {n}" for n in (3, 0, 2, 1)]
+    plain = run("finetune")
+    assert plain.run_id != record["run_id"]
+    assert "data.class_order" not in plain.record.flat, "run ids and records without an order stay"
+
+
+def test_a_run_is_told_from_a_classifier(capsys):
+    folder = run("finetune").folder
+    for place in (folder, "out"):
+        assert call("predict", place, file("x.png", "")) == 2
+        assert (
+            f"{place} holds a run, not a classifier; gplasc.Result.read(FOLDER).load()"
+            in capsys.readouterr().err
+        )
 
 
 def test_show_one_setting(capsys):

@@ -77,7 +77,8 @@ def check_component(name: str, plugins: Sequence[str] = (), device: str = "cpu")
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
     columns = {"+".join(section_names(*pair)): _check(_Subject(*pair, device)) for pair in pairs}
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
-    table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
+    notes = _Subject(*pairs[0]).settings(_STREAM, _BUFFER).notes
+    table = Table("", [Column(head, "left") for head in ("check", *columns)], rows, notes)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
 
 

@@ -42,6 +42,7 @@ class Monitor:
         self._arrived: set[str] = set()  # terms whose gradient was computed
         self._watched = True
         self._detached = 0  # calls in a row with features that have no gradient
+        self._without = 0  # calls in a row without rows of the current task
 
     def follow(self, terms: Mapping[str, Tensor], features: Tensor) -> None:
         """Note the size of each term and whether a backward pass reaches it; warn if none can reach the features."""
@@ -55,6 +56,13 @@ class Monitor:
         self._detached = 0 if features.requires_grad or not len(features) else self._detached + 1
         if self._detached == _SAME_CALLS:
             self.warn_detached()
+        self._without = 0 if len(features) else self._without + 1
+        if self._without == _SAME_CALLS:
+            self.warn_once(
+                "labels",
+                f"No row of {_SAME_CALLS} batches belongs to the current task, so range and position are 0: number "
+                "labels over all tasks, not from 0 in each task, or correct the mask of past rows.",
+            )
 
     def warn_detached(self) -> None:
         """Warn that the terms cannot train an encoder."""

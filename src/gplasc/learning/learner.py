@@ -323,19 +323,21 @@ class Learner:
 
 
 def _check_labels(task: Task, known: int) -> None:
-    """Check that new classes follow those known, and that labels are those of classes of this or earlier tasks."""
+    """Check that new classes follow those known, and that labels are those of its classes and perhaps earlier ones."""
     classes = task.classes
     if len(classes) and classes.start != known:
         raise UserError(
             f"task {task.index} has the classes {classes.start} to {classes.stop - 1}, but {known} classes were seen: "
             f"its first class must be {known}"
         )
-    y, stop = task.train.y, known + len(classes)
-    if len(y) and (y.min() < 0 or y.max() >= stop):
-        raise UserError(
-            f"task {task.index} has labels from {int(y.min())} to {int(y.max())}, but {stop} classes are known: "
-            f"number the labels over all tasks, from 0 to {stop - 1}"
-        )
+    stop = known + len(classes)
+    for y in (task.train.y, task.test.y):
+        shifted = len(y) and y.min() < known and len(y[y >= known].unique()) < len(classes)
+        if shifted or (len(y) and (y.min() < 0 or y.max() >= stop)):
+            raise UserError(
+                f"task {task.index} has labels from {int(y.min())} to {int(y.max())}, but its new classes are {known} "
+                f"to {stop - 1}: number the labels over all tasks, from 0 to {stop - 1}"
+            )
 
 
 def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:

@@ -65,6 +65,7 @@ class GPLASCSettings(Settings):
 class GPLASCPlugin(Plugin[GPLASCSettings]):
     """Adds range, position and distillation; to a method without a contrastive term also SupCon on two views."""
 
+    LIKE = "gplasc"
     Settings = GPLASCSettings
     DEVIATIONS: ClassVar[tuple[str, ...]] = (
         "the contrastive term is once in the sum: the paper's formula counts it twice",

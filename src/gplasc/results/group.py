@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference, Spread, spread
+from gplasc.settings.components import is_file
 from gplasc.settings.presets import row_name
 
 _DIGITS = {"overlap": 3, "silhouette": 3, "seconds": 1}
@@ -34,6 +35,10 @@ class Measure:
     def digits(self) -> int:
         """Decimals to show."""
         return _DIGITS.get(self.metric, 2)
+
+
+CLASS_IL = Measure("final_accuracy", "class-IL", scenario="class_il")
+"""What methods are compared and chosen by."""
 
 
 def measured(record: Record) -> dict[Measure, float]:
@@ -77,6 +82,11 @@ class Group:
         """Its row, or what else names it, as tables and pictures call it."""
         row = self.labels.get("row", ", ".join(map(str, self.labels.values())))
         return row_name(str(row), self.settings)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its method or a plug-in is a file of the user's own, so that no published number is of it."""
+        return any(map(is_file, (self.settings.get("method", ""), *self.settings.get("plugins", ()))))
 
     @property
     def first(self) -> Record:

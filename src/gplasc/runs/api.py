@@ -29,6 +29,7 @@ def run(
     *,
     buffer: int | None = None,
     seed: int = 0,
+    like: str | None = None,
     scale: Scale = "cpu",
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
@@ -50,6 +51,7 @@ def run(
         plugins: Names of plug-ins, or paths of Python files.
         buffer: Samples that the memory holds; default: that of the preset.
         seed: Seed of every random choice.
+        like: Built-in method whose presets a method of your own takes; default: those that its class names.
         scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
         out: Folder of all runs.
         data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
@@ -73,7 +75,7 @@ def run(
     _check_objects(out, data_dir, callbacks)
     name = stream.name if isinstance(stream, Stream) else stream_name(stream)
     choice = None if encoder is None else choose_encoder(encoder)
-    spec = RunRequest(name, method, plugins, buffer, seed, scale, settings, choice).resolve()
+    spec = RunRequest(name, method, plugins, buffer, seed, scale, settings, choice, like).resolve()
     return execute(
         spec,
         Workspace(Path(out), data_dir, device, keep_memory=keep_memory),

@@ -104,8 +104,8 @@ def open_inputs(
         encoder = configured_encoder(config)
     if stream is None:
         own_size = encoder.image_size if encoder and find_stream(config.stream)[0].size_is_setting else None
-        names = ("classes_per_task", "class_order_seed", "images_per_class", "test_images_per_class")
-        options = {name: getattr(data, name) for name in (*names, "validation", "skip_corrupt")}
+        names = ("classes_per_task", "class_order", "class_order_seed", "images_per_class", "validation")
+        options = {name: getattr(data, name) for name in (*names, "test_images_per_class", "skip_corrupt")}
         size = data.image_size or own_size
         stream = open_stream(config.stream, data_dir=data_dir, image_size=size, **options)
     if stream.features:

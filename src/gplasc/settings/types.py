@@ -71,6 +71,7 @@ class _Data(Settings):
     """Which part of the stream is used, and how images are augmented."""
 
     classes_per_task: int | tuple[int, ...] | None = None
+    class_order: tuple[int, ...] | None = Field(None, exclude_if=operator.not_)  # as `Train.optimizer`
     class_order_seed: int | None = None
     images_per_class: int | None = Field(None, gt=0)
     test_images_per_class: int | None = Field(None, gt=0)
@@ -124,7 +125,7 @@ class Train(Settings):
     """Whose schedule gives the lr after the warm-up: that of the task, or in every task one of train.epochs epochs."""
     keep_optimizer: bool = True
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
-    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `runs.precision`."""
+    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `settle`."""
 
 
 class _Probe(Settings):

@@ -28,6 +28,7 @@ def compare(
     *,
     tune: int | None = None,
     buffers: Sequence[int] = (),
+    like: str | None = None,
     scale: Scale = "cpu",
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
@@ -40,9 +41,10 @@ def compare(
 
     Complete runs are not computed again. Tables are written into a folder of ``out``.
 
+    >>> from gplasc.results.group import CLASS_IL
     >>> study = gplasc.compare("seq-digits", ["co2l", "er"], ["gplasc"], seeds=(0, 1))  # doctest: +SKIP
     >>> for group in study.groups(stage="test"):  # doctest: +SKIP
-    ...     print(group.labels["row"], group.spread(gplasc.CLASS_IL))
+    ...     print(group.labels["row"], group.spread(CLASS_IL))
 
     Args:
         stream: Name of a stream.
@@ -51,6 +53,7 @@ def compare(
         seeds: Seeds of the runs on test.
         tune: Trials that every row is tuned with, on a validation split; default: the presets are used.
         buffers: Sizes of the memory; default: that of the preset.
+        like: Built-in method whose presets methods of your own take; default: those that their classes name.
         scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
         out: Folder of all runs.
         data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
@@ -74,6 +77,7 @@ def compare(
         seeds=tuple(seeds),
         trials=1 if tune is None else tune,
         buffers=tuple(buffers),
+        like=like,
         scale=scale,
         set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
     )

@@ -14,7 +14,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.parse import parse_assignments
@@ -26,7 +26,7 @@ from gplasc.study.experiment import Caption, Experiment, scale_statement
 from gplasc.study.plan import ComparePlan
 from gplasc.study.processes import Processes
 from gplasc.study.search import on_validation
-from gplasc.study.stored import CLASS_IL, OVERLAP, Results, choose, read_results
+from gplasc.study.stored import OVERLAP, Results, choose, read_results
 from gplasc.study.study import Study
 from gplasc.study.tables import comparison_tables, write_comparison
 
@@ -51,8 +51,6 @@ def compare_rows(
     """
     contenders = plan_contenders(plan, experiment)
     plan = plan.model_copy(update={"family": _family(plan, contenders)})
-    for contender in contenders:
-        contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
@@ -80,7 +78,10 @@ def compare_rows(
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
-    kept["changed"] = (*parse_assignments(plan.set), *(["what was tuned"] if plan.tunes else []))
+    given = dict.fromkeys(
+        [*parse_assignments(plan.set), *(name for row in plan.rows for name in row.settings)]
+    )
+    kept["changed"] = (*given, *(["what was tuned"] if plan.tunes else []))
     statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(
         _stored_groups(plan, contenders, study),

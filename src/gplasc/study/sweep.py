@@ -20,10 +20,10 @@ from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file
 from gplasc.settings.presets import row_name
-from gplasc.study._grid import check_seeds, parse_axes
-from gplasc.study.cell import Cell
+from gplasc.study.cell import Cell, check_seeds
 from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
+from gplasc.study.points import parse_axes
 from gplasc.study.study import Study
 
 _NAMED = ("stream", "method", "plugins", "buffer")
@@ -85,6 +85,9 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     columns = [Column(name, "left") for name in axes or [""]]
     columns += [Column(measure.label) for measure in _MEASURES]
     notes = say_differing(groups, (*axes, "stream", "buffer"))
+    sources = {item for cell in study.cells for item in cell.spec.sources.items()}
+    changed = ", ".join(sorted(name for name, source in sources if source == "given" and "." in name))
+    scale += f" (changed: {changed})" if changed and scale == "paper" else ""
     return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows, notes)
 
 
