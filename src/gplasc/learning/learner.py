@@ -22,7 +22,7 @@ from gplasc.learning.evaluator import Evaluator
 from gplasc.learning.optimizer import RunOptimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
-from gplasc.models import Network, steady_statistics
+from gplasc.models import Network, Prototypes, steady_statistics
 from gplasc.settings.types import Config
 from gplasc.streams import Task
 
@@ -110,10 +110,10 @@ class Learner:
         """Learn one more task, or the rest of it, and evaluate.
 
         Args:
-            task: The task; its index must be that of the next task, and its classes must follow those seen. Without
-                evaluation it may have no new classes, and its samples may have labels of earlier tasks.
+            task: The next task; its classes must follow those seen. Without evaluation it may have no new classes, and
+                its samples may have labels of earlier tasks.
             past: The earlier tasks that are evaluated too, and trained on by methods that see everything.
-            evaluate: Whether to evaluate on the tasks' test samples and to describe the geometry.
+            evaluate: Whether to evaluate on test samples and to describe the geometry.
         """
         self.enter(task, past)
         if not self.position.begun:
@@ -153,9 +153,8 @@ class Learner:
         while position.epoch < ctx.epochs:
             ctx.epoch = position.epoch
             if not position.order:
-                position.order = order_batches(
-                    ctx.pool, self.method.pool, self.config.train.batch, ctx.random["order"]
-                )
+                size, generator = self.config.train.batch, ctx.random["order"]
+                position.order = order_batches(ctx.pool, self.method.pool, size, generator)
             while position.step < len(position.order):
                 with self._timed("train"):
                     batch = ctx.pool.take(position.order[position.step])
@@ -223,9 +222,7 @@ class Learner:
         if evaluate:
             with self._timed("evaluation"):
                 ctx.progress("evaluation", 0.0)
-                known = {
-                    name: value for plugin in self.plugins for name, value in plugin.diagnostics(ctx).items()
-                }
+                known = {k: v for plugin in self.plugins for k, v in plugin.diagnostics(ctx).items()}
                 self.evaluator.evaluate(ctx, [*past, task], known)
         self.keep_previous()
 
@@ -260,6 +257,9 @@ class Learner:
         ctx.num_classes = num_classes
         if ctx.network.classifier is not None:
             ctx.network.classifier.grow(num_classes, generator=ctx.random["weights.growth"])
+        for module in ctx.modules.values():
+            if isinstance(module, Prototypes):
+                module.grow(num_classes, generator=ctx.random["weights.growth"])
         for component in self.components:
             component.grow(ctx, num_classes)
         old, self.optimizer = self.optimizer, self._new_optimizer()
@@ -291,11 +291,8 @@ class Learner:
         """Bring the terms since the last call to the CPU and hand them to `Callback.on_log`."""
         if not self._unlogged:
             return
-        rows = [
-            {**where, **dict(zip(names, values.tolist(), strict=True))}
-            for where, names, values in self._unlogged
-        ]
-        self._unlogged.clear()
+        unlogged, self._unlogged = self._unlogged, []
+        rows = [{**where, **dict(zip(names, v.tolist(), strict=True))} for where, names, v in unlogged]
         for callback in self.callbacks:
             callback.on_log(self, rows)
 
@@ -352,9 +349,7 @@ def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]
         if not isinstance(own, Mapping):
             raise _unnamed(component, "loss", own, '{"ce": term}')
         for name in own.keys() & terms.keys():
-            raise UserError(
-                f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
-            )
+            raise UserError(f"{owners[name]} and {owner} both return a term named '{name}'; rename one")
         terms |= own
         owners |= dict.fromkeys(own, owner)
     return terms

@@ -63,8 +63,8 @@ def decode_image(
 ) -> Tensor:
     """Decode an open image file: (3, H, W) uint8, or (1, H, W) for gray images if `gray` is set.
 
-    It is resized to `size` x `size` pixels if that is given, and turned the way the camera was held if `upright` is
-    set. `spend` is told the number of pixels before they are decoded, and may raise UserError.
+    It is resized to `size` x `size` pixels if that is given; `upright` turns it the way the camera was held. `spend` is
+    told the number of pixels before they are decoded, and may raise UserError.
     """
     from PIL import Image
     from PIL.JpegImagePlugin import JpegImageFile

@@ -1,7 +1,5 @@
 """Where data is looked for, and where files made from it are kept."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -58,9 +56,8 @@ def locate(request: Request, *, unpack: bool = True) -> Path:
         return path
     folder = _folder_in(extract(path, cache_folder() / "unpacked"), layout)
     if folder is None:
-        raise UserError(
-            f"{path} holds no {' or '.join(layout.folders)} folder for {info.name}; give the official archive"
-        )
+        names = " or ".join(layout.folders)
+        raise UserError(f"{path} holds no {names} folder for {info.name}; give the official archive")
     return folder
 
 
