@@ -234,7 +234,9 @@ def test_what_takes_no_presets_is_said_by_every_command(tmp_path, monkeypatch, c
     place = ["--scale", "smoke", "--device", "cpu", "--out", "runs"]
     words = ["--stream", "seq-digits", "--set", "train.epochs=1", *place]
     Path("alone.py").write_text(ALONE)
-    said = "alone.py takes no presets: every stream has the defaults; to name the built-in method"
+    said = (
+        "alone.py takes no presets: every stream has the defaults; for those of a built-in method, write LIKE"
+    )
     assert call("run", "--method", "alone.py", *words) == 0
     assert said in capsys.readouterr().err
     for command in (["show", "alone.py"], ["check", "alone.py"]):

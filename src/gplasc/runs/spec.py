@@ -45,15 +45,11 @@ class RunSpec(Settings):
         """What the user should know about the presets."""
         notes = []
         for name, owner in self.presets.items():
-            is_method = name == self.config.method
-            noun, built_in = ("method", "er") if is_method else ("plug-in", "gplasc")
-            ways = f"LIKE = '{built_in}' in its class" + is_method * ", --like er, or like='er' in Python"
-            text = (
-                f"takes the presets of {owner}"
-                if owner
-                else "takes no presets: every stream has the defaults"
-            )
-            notes.append(f"{name} {text}; to name the built-in {noun} whose presets it takes, write {ways}")
+            noun, ways = "plug-in", "LIKE = 'gplasc' in its class"
+            if name == self.config.method:
+                noun, ways = "method", "LIKE = 'er' in its class, --like er, or like='er' in Python"
+            taken = f"the presets of {owner}" if owner else "no presets: every stream has the defaults"
+            notes.append(f"{name} takes {taken}; for those of a built-in {noun}, write {ways}")
         return tuple(notes)
 
     @property
