@@ -449,6 +449,15 @@ def test_hints_are_the_same_in_python(settings, answer):
             make(**settings)
 
 
+def test_messages_name_the_python_argument_where_python_users_see_them():
+    with pytest.raises(UserError, match=r"data_dir= in Python"):
+        gplasc.run("seq-cifar10", "er", out="out")
+    with pytest.raises(UserError, match=r'\*\*\{"unset.strength": VALUE\}'):
+        run(file("unset.py", own(setting="strength: float")))
+    with pytest.raises(UserError, match=r"cannot be written .* or out="):
+        run(out=file("taken", ""))
+
+
 def test_classes_come_in_the_order_that_is_given(capsys):
     assert call(*RUN, "--method", "finetune", "--set", "data.class_order=[3,0,2,1]") == 0
     record = json.loads(capsys.readouterr().out.splitlines()[-1])

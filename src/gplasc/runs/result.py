@@ -229,7 +229,7 @@ def _planned(record: Record, given: Sequence[str | None], encoder: EncoderChoice
     for place, name in enumerate(names):
         if is_file(name):
             named = given[place] if place < len(given) else None
-            digests = [source_digest(named)] if named else []
+            digests = [source_digest(named)] if named and is_file(named) else []
             check(name, named, "plugins" if place else "method", identity.get(name), digests)
             names[place] = str(named)
     wanted = str(record.flat.get("model.encoder", ""))
