@@ -108,7 +108,9 @@ def _learn(words: list[str]) -> list[str]:
     words = option(option(words, "--min-accuracy", None), "--max-damage", None)  # the images are noise
     if Path(words[1]).exists():  # settings are chosen when a classifier is created
         return [*words, "--quiet"]
-    return [*option(words, "--image-size", "32"), "--buffer", "6", "--scale", "smoke", "--quiet"]
+    if "--encoder" not in words:
+        words = [*words, "--encoder", "small"]
+    return [*option(words, "--image-size", "16"), "--buffer", "6", "--scale", "smoke", "--quiet"]
 
 
 def _training(words: list[str]) -> list[str]:
@@ -144,7 +146,9 @@ def _compare(words: list[str]) -> list[str]:
     for name, value in (("--scale", "smoke"), ("--seeds", "0"), ("--workers", "1")):
         words = option(words, name, value)
     if "--tune" in words:
-        words = option(words, "--tune", "2")
+        words = option(option(words, "--tune", "2"), "--tune-seeds", "1000")
+    if plugins := values(words, "--plugins"):
+        words = option(words, "--plugins", plugins[-1])
     words = option(words, "--methods", values(words, "--methods")[-1])
     return [*words, "--quiet"]
 
@@ -155,6 +159,10 @@ def _reproduce(words: list[str]) -> list[str]:
     methods = values(words, "--methods")
     if "--fair" in words:
         words = option(words, "--trials", "1")
+        if "--streams" in words:
+            words = option(words, "--streams", "seq-digits")
+        if buffers := values(words, "--buffers"):
+            words = option(words, "--buffers", buffers[0])
         if methods or "--only" not in words:
             words = option(words, "--methods", *(methods[:1] or ["er"]))
         else:

@@ -24,10 +24,13 @@ from tests.smoke import (
     redirected_commands,
 )
 
+from gplasc._io.display import Display
 from gplasc.cli import app
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.settings.components import list_methods, list_plugins
+from gplasc.study.api import _ThisProcess
+from gplasc.study.executors import Engine
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -73,7 +76,8 @@ def test_commands_exist(page):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder with what the pages speak of."""
+    """A folder with what the pages speak of; several runs follow one another in this process."""
+    monkeypatch.setattr(Engine, "open", lambda *_, **__: _ThisProcess(Display()))
     monkeypatch.chdir(folder := tmp_path)
     draw = np.random.default_rng(0)
     classes = {

@@ -239,3 +239,21 @@ def test_other_features_are_refused(x, said):
     classifier = learned(MONTHS[0])
     with pytest.raises(UserError, match=said):
         classifier.learn(x, [0] * len(x))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"x": np.zeros((1, 3 * 10**8), np.uint8), "y": [0]}, "unpack to 300 MB, which is refused"),
+        ({"x": np.array([None]), "y": [0]}, "it holds pickled objects"),
+        ({"y": [0]}, "has no array 'x'"),
+    ],
+)
+def test_features_are_read_from_files_as_arrays_of_streams_are(arrays, said, tmp_path):
+    """A file of 300 kB would take 300 MB."""
+    path = tmp_path / "features.npz"
+    np.savez_compressed(path, **arrays)
+    with pytest.raises(UserError, match=said):
+        learned(MONTHS[0]).learn(path)
+    with pytest.raises(UserError, match=said):
+        learned(MONTHS[0]).predict(path)

@@ -19,7 +19,7 @@ from gplasc.cli import app, main
 from gplasc.errors import UserError
 from gplasc.paper import load_experiment
 from gplasc.report.page import write_report
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.record import FORMAT, Record, read_record
 from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
@@ -38,7 +38,7 @@ from gplasc.study.compare import (
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
-from gplasc.study.stored import CLASS_IL, choose, read_results
+from gplasc.study.stored import choose, read_results
 from gplasc.study.tables import comparison_tables
 
 ROOT = Path(__file__).parents[2]
@@ -569,8 +569,7 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(moved, tmp_path, monkeypatch):
     def call(accuracy, folder, summary="one.json", **more):
         native = moved and folder != "a"
-        for module in ("precision", "spec"):
-            monkeypatch.setattr(f"gplasc.runs.{module}.computes_bfloat16", lambda device: native)
+        monkeypatch.setattr("gplasc.runs.spec.computes_bfloat16", lambda device: native)
         executor = Pretend(accuracy)
         wanted = plan(trials=2, set=("model.encoder=small", "model.width=32"), **more)
         done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / summary)

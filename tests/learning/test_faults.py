@@ -1,10 +1,12 @@
 """Damage and leftovers in the folder of a run: each is repaired, or named in one sentence."""
 
+import hashlib
+import io
 import os
-import subprocess
-import sys
+import zipfile
 
 import pytest
+import torch
 from tests.calling import call
 
 from gplasc._io.display import Display
@@ -95,6 +97,23 @@ def test_a_log_that_is_no_file_is_a_sentence(kind, cut, tmp_path):
     assert kind != "link" or (tmp_path / "precious").read_text() == "precious"
 
 
+def test_a_checkpoint_that_unpacks_to_more_than_it_has_is_damaged(tmp_path):
+    """16 MB of zeros, compressed to some kB, and the same member many times; both with a right checksum."""
+    content, packed = io.BytesIO(), io.BytesIO()
+    torch.save({"weight": torch.zeros(2**22)}, content)
+    with zipfile.ZipFile(content) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bomb:
+        for member in old.namelist():
+            bomb.writestr(member, old.read(member))
+    repeated = io.BytesIO(content.getvalue())
+    with zipfile.ZipFile(repeated, "a") as bomb:
+        bomb.filelist.append(max(bomb.filelist, key=lambda member: member.file_size))
+        bomb._didModify = True
+    for forgery in (packed.getvalue(), repeated.getvalue()):
+        path = tmp_path / "checkpoint-1.pt"
+        path.write_bytes(forgery + hashlib.sha256(forgery).digest())
+        assert checkpoints.load_newest(tmp_path) == (None, [path])
+
+
 def test_only_damaged_checkpoints_start_over_when_told(cut, tmp_path):
     resolved, out, folder = cut
     assert len(newest(folder)) == 2
@@ -171,18 +190,3 @@ def test_what_a_kill_left_behind_is_removed_at_the_next_start(cut, tmp_path):
     (folder / ".own").write_text("a user's file")
     assert same(compute(resolved, out), resolved, tmp_path)
     assert sorted(path.name for path in folder.glob(".*")) == [".own"]
-
-
-def test_omp_num_threads_decides_when_threads_are_not_given(tmp_path):
-    """In a fresh process, since torch reads the variable when it is imported."""
-    code = (
-        "import json, sys, gplasc\n"
-        "record = gplasc.run('synthetic:tasks=2,classes=2,size=8,channels=1,train=3,test=2', 'finetune', scale='smoke',"
-        f" out={str(tmp_path)!r}, quiet=True, device='cpu', **{{'model.encoder': 'small'}}).record\n"
-        "print(record['environment']['threads'])"
-    )
-    for threads in ("1", "2"):
-        words = [sys.executable, "-c", code.replace(str(tmp_path), str(tmp_path / threads))]
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        found = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-        assert found.stdout.strip() == threads

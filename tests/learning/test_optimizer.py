@@ -1,5 +1,6 @@
 """Optimizers without torch._dynamo are those of torch, and a run imports nothing slow that it does not need."""
 
+import os
 import subprocess
 import sys
 
@@ -45,12 +46,17 @@ def test_hooks_of_a_step_are_called():
     assert calls == [1]
 
 
-def test_a_run_imports_neither_the_compiler_nor_scikit_learn(tmp_path):
+def test_a_fresh_process_imports_neither_compiler_nor_scikit_learn_and_honors_omp_num_threads(tmp_path):
+    """Torch reads the variable when it is imported; it decides the number of threads that a record has."""
+    threads = "2" if os.cpu_count() == 1 else "1"  # not the default
     code = (
         "import sys, gplasc.runs.api as r\n"
         "for more in ({}, {'optimizer': 'adamw'}):\n"
-        f"    r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True, **more)\n"
+        f"    done = r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True, **more)\n"
+        "print(done.record['environment']['threads'])\n"
         "print([name for name in ('torch._dynamo', 'sklearn', 'scipy', 'plotly') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    environment = {**os.environ, "OMP_NUM_THREADS": threads}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == [threads, "[]"]

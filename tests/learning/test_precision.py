@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from gplasc._io.display import Display
 from gplasc.learning import Callback
 from gplasc.learning.devices import choose_precision, computes_bfloat16
-from gplasc.runs import precision, spec
+from gplasc.runs import spec
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
@@ -26,8 +26,7 @@ def machine(monkeypatch):
     """Return a function that makes this a machine with or without bfloat16."""
 
     def become(native):
-        for module in (precision, spec):
-            monkeypatch.setattr(module, "computes_bfloat16", lambda device: native)
+        monkeypatch.setattr(spec, "computes_bfloat16", lambda device: native)
 
     return become
 
@@ -163,11 +162,13 @@ class Spy(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("plugin", ["", "gplasc", "gplasc-plus"])
-@pytest.mark.parametrize("method", list_methods())
+@pytest.mark.parametrize(
+    ("method", "plugin"),
+    [*((method, "gplasc") for method in list_methods()), ("co2l", "gplasc-plus"), ("er", "gplasc-plus")],
+)
 def test_only_the_networks_compute_in_bfloat16(method, plugin, tiny, new_learner):
     """Losses, gradients of GEM and A-GEM, GSS's cosines, herding, probes and statistics get float32 copies."""
-    learner = new_learner(tiny(method, (plugin,) if plugin else (), **{"train.precision": "bfloat16"}))
+    learner = new_learner(tiny(method, (plugin,), **{"train.precision": "bfloat16"}))
     spy = Spy()
     with spy:
         for index in range(2):

@@ -88,10 +88,13 @@ class StopAt(Callback):
 
 @pytest.mark.parametrize(
     ("method", "optimizer"),
-    [*((method, "sgd") for method in list_methods()), ("gem", "adamw"), ("cclis", "adamw")],
+    [("co2l", "sgd"), ("icarl", "sgd"), ("ncm", "sgd"), ("gem", "adamw"), ("cclis", "adamw")],
 )
 def test_state_through_a_file_continues_bit_for_bit(method, optimizer, tiny, tmp_path, new_learner):
-    """At every kind of stop, the one after the last task included, where only the record is missing."""
+    """At every kind of stop, the one after the last task included, where only the record is missing.
+
+    tests/test_conformance.py resumes every method.
+    """
     resolved = tiny(method, ("gplasc",), **{"train.lr": 0.05, "train.optimizer": optimizer})
     whole = new_learner(resolved)
     whole.learn(whole.stream)

@@ -1,6 +1,7 @@
 """A result in Python: short texts, frames, a picture, and its network; code only from files that were named."""
 
 import csv
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,6 +129,14 @@ def test_a_result_is_loaded_and_has_features_of_images(result):
         loaded.features(np.zeros((2, 9, 9), np.uint8))
     with pytest.raises(UserError, match="no complete run in nowhere"):
         gplasc.Result.read("nowhere")
+
+
+def test_a_record_with_settings_of_other_components_is_one_sentence(result, tmp_path):
+    data = result.record.to_dict()
+    data["settings"]["options"]["other"] = {}
+    (tmp_path / "record.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match="settings of components that it does not name"):
+        gplasc.Result.read(tmp_path).load(device="cpu")
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,13 @@ def processes() -> Any:
     """Return a context whose processes start with everything imported."""
     context = multiprocessing.get_context("forkserver")
     components = [f"gplasc.methods.{name.replace('-', '_')}" for name in METHODS]
-    # The first optimizer imports torch._dynamo, which takes seconds.
     preloaded = ["gplasc.cli", "gplasc.runs.execute", "gplasc.classifier.learning", "gplasc.plugins.gplasc"]
-    preloaded += ["gplasc.streams.sources.synthetic", "torch._dynamo"]
+    preloaded += ["gplasc.streams.sources.synthetic", "sklearn.linear_model"]
     context.set_forkserver_preload([*preloaded, *components])
     return context
 
 
-def command(method: str, plugin: str, out: Path, *, epochs: int = 4) -> list[str]:
+def command(method: str, plugin: str, out: Path, *, epochs: int = 2) -> list[str]:
     """Return the words of a run that takes about a second and writes a checkpoint every other step."""
     words = f"run --stream {_STREAM} --method {method} --buffer 7 --scale smoke --threads 1".split()
     settings = [f"train.epochs={epochs}", "model.encoder=small", "train.batch=6", "train.lr=0.05"]

@@ -8,7 +8,6 @@ import io
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import tarfile
 import time
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.calling import call
 
 from gplasc.cli.data import _data
 from gplasc.errors import UserError
@@ -172,6 +172,17 @@ def test_a_tar_header_cannot_fill_the_memory(tmp_path):
 def test_a_tar_that_holds_a_file_twice_gives_the_last(tmp_path):
     path = tar_of(tmp_path / "a.tar.gz", ("folder/x", b"first"), ("folder/x", b"last"))
     assert (extract(path, tmp_path / "into") / "folder" / "x").read_bytes() == b"last"
+
+
+def test_a_comment_in_a_zip_hides_no_member(tmp_path):
+    """Two bytes of damage in the directory make the entry of the next member the comment of this one."""
+    path = zip_of(tmp_path / "a.zip", ("folder/x", b"x"), ("folder/y", b"y"))
+    content = bytearray(path.read_bytes())
+    first = content.index(b"PK\x01\x02")
+    content[first + 32] = content.index(b"PK\x05\x06") - content.index(b"PK\x01\x02", first + 1)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="'folder/x' is a link or has a comment"):
+        extract(path, tmp_path / "into")
 
 
 @pytest.mark.parametrize("method", [99, 9])
@@ -331,6 +342,14 @@ def test_an_array_that_announces_more_than_it_has_is_refused(imitate):
     assert "mine.npz cannot be read (" in refusal(path)
 
 
+@pytest.mark.parametrize("kind", ["f2", "f8", "u1"])
+def test_an_array_without_a_dimension_is_one_sentence(imitate, kind):
+    path = imitate.npz()
+    with np.load(path) as intact:
+        np.savez(path, **(dict(intact) | {"x_train": np.array(0, kind)}))
+    assert "x_train has the" in refusal(path)
+
+
 def test_a_text_file_is_not_taken_for_pickled_objects(imitate):
     path = imitate.npz()
     for content in ("x, y\n1, 2\n", "PKxyz"):
@@ -416,19 +435,19 @@ NAMES = ["\x1b[31mred", "\u202eback", "two\nlines", "K\u00e4se", "\U0001f41f"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_neither_change_the_terminal_nor_fail_on_it(imitate, name):
+def test_names_neither_change_the_terminal_nor_fail_on_it(imitate, name, monkeypatch):
     """A class has this name; the output is ASCII, once with all images and once with a damaged one."""
     root = imitate.folder(classes=2)
     (root / "class1").rename(root / name)
-    command = [sys.executable, "-c", "from gplasc.cli import main; main()", "data"]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     for content in (None, b"no image"):
         if content:
             (root / name / "0.png").write_bytes(content)
-        words = [*command, "check" if content else "path", f"folder:{root}/{'' if content else name}"]
-        done = subprocess.run(words, capture_output=True, check=False, env=environment)
-        text = (done.stdout + done.stderr).decode("ascii")
-        assert done.returncode == (2 if content else 0), text
+        printed = io.BytesIO()
+        for stream, errors in (("stdout", "strict"), ("stderr", "backslashreplace")):
+            monkeypatch.setattr(sys, stream, io.TextIOWrapper(printed, "ascii", errors, write_through=True))
+        code = call("data", "check" if content else "path", f"folder:{root}/{'' if content else name}")
+        text = printed.getvalue().decode("ascii")
+        assert code == (2 if content else 0), text
         assert text.isprintable() or text.count("\n") == 1
         assert "unexpected" not in text
 

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -114,14 +116,43 @@ def test_a_file_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monk
         open_stream(f"parquet:{path}")
 
 
+OPEN_MANY = """
+import sys
+from gplasc.errors import UserError
+from gplasc.streams import open_stream
+for name in sys.argv[1:]:
+    try:
+        open_stream(f"parquet:{name}")
+    except UserError:
+        pass
+print("still here")
+"""
+
+
+def test_no_damaged_statistics_end_the_process(tmp_path):
+    """pyarrow ends the process when it is asked for a column whose statistics are damaged."""
+    path = write(tmp_path / "a.parquet", [0, 1] * 2)
+    content = path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    names = []
+    for place in range(start, min(start + 700, len(content) - 8)):
+        names.append(tmp_path / f"{place}.parquet")
+        names[-1].write_bytes(content[:place] + bytes([content[place] ^ 1 << 2]) + content[place + 1 :])
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN_MANY, *map(str, names)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "still here\n", done.stderr
+
+
 BOMB = """
 import sys
 from gplasc.errors import UserError
 from gplasc.streams import open_stream
-try:
-    open_stream(f"parquet:{sys.argv[1]}", image_size=8)
-except UserError as error:
-    print(error)
+for path in sys.argv[1:]:
+    try:
+        open_stream(f"parquet:{path}", image_size=8)
+    except UserError as error:
+        print(error)
 """
 
 
@@ -140,21 +171,22 @@ BOMBS = {  # images and labels: a dictionary stores each value once
 }
 
 
+def write_bomb(path, images, labels):
+    columns = {}
+    for name, rows in (("image", images), ("label", labels)):
+        numbers = {value: number for number, value in enumerate(dict.fromkeys(rows))}
+        columns[name] = pa.DictionaryArray.from_arrays([numbers[value] for value in rows], list(numbers))
+    pq.write_table(pa.table(columns), path, compression="zstd", use_dictionary=True, store_schema=False)
+    return path
+
+
 @needs_proc
-@pytest.mark.parametrize("name", BOMBS)
-def test_small_files_take_neither_time_nor_memory(tmp_path, name):
-    images, labels = BOMBS[name]()
-    indices = {value: number for number, value in enumerate(dict.fromkeys(images))}
-    column = pa.DictionaryArray.from_arrays([indices[value] for value in images], list(indices))
-    texts = {value: number for number, value in enumerate(dict.fromkeys(labels))}
-    label = pa.DictionaryArray.from_arrays([texts[value] for value in labels], list(texts))
-    path = tmp_path / "bomb.parquet"
-    table = pa.table({"image": column, "label": label})
-    pq.write_table(table, path, compression="zstd", use_dictionary=True, store_schema=False)
-    del images, labels, column, label, table
-    assert path.stat().st_size < 100_000
+def test_small_files_take_neither_time_nor_memory(tmp_path):
+    """One process opens them all."""
+    paths = [write_bomb(tmp_path / f"{name}.parquet", *make()) for name, make in BOMBS.items()]
+    assert all(path.stat().st_size < 100_000 for path in paths)
     start = time.monotonic()
-    printed, peak = peak_megabytes(BOMB, path)
-    assert "bomb.parquet" in printed
+    printed, peak = peak_megabytes(BOMB, *paths)
+    assert all(path.name in line for path, line in zip(paths, printed.splitlines(), strict=True))
     assert peak < 1500
     assert time.monotonic() - start < 60

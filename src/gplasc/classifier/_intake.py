@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gplasc._io.reading import open_regular
 from gplasc._io.text import printable
 from gplasc.classifier._gate import Label
 from gplasc.classifier._pipeline import fit_square
@@ -22,9 +21,9 @@ from gplasc.errors import UserError
 from gplasc.streams.arrays import as_images
 from gplasc.streams.decode import as_image, read_image
 from gplasc.streams.files import list_folders, list_images
+from gplasc.streams.sources.npz import read_arrays
 
 _LARGEST = 6e4  # of a feature, which is kept as float16
-_MOST_BYTES = 2**36  # of the arrays in an .npz file
 _THUMBNAIL = 64
 
 
@@ -199,22 +198,12 @@ class Intake:
 
 def read_npz(path: Path, names: str) -> list[Any]:
     """Return arrays of an .npz file."""
-    import zipfile
-
-    with open_regular(path) as file:
-        try:
-            if sum(member.file_size for member in zipfile.ZipFile(file).infolist()) > _MOST_BYTES:
-                raise ValueError(f"it has more than {_MOST_BYTES >> 30} GB")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return [arrays[name] for name in names]
-        except KeyError as error:
-            reason = f"it has no array {error}"
-        except (ValueError, OSError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
-            reason = str(error)
-    raise InputError(
-        f"{path} cannot be read ({reason}); write it with numpy.savez(path, x=features, y=labels)"
-    )
+    arrays = read_arrays(path)
+    if missing := [name for name in names if name not in arrays]:
+        raise InputError(
+            f"{path} has no array '{missing[0]}'; write it with numpy.savez(path, x=features, y=labels)"
+        )
+    return [arrays[name] for name in names]
 
 
 def as_rows(data: Any) -> Tensor:

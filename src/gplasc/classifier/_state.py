@@ -16,7 +16,6 @@ import json
 import re
 import secrets
 import shutil
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -29,7 +28,7 @@ from safetensors.torch import load, save
 import gplasc
 from gplasc._io.files import remove_leftovers, write_atomic
 from gplasc._io.lock import Held, locked
-from gplasc._io.reading import open_regular, read_bytes
+from gplasc._io.reading import read_bytes
 from gplasc._io.text import printable
 from gplasc.classifier._calibration import Calibration
 from gplasc.classifier._code import moved
@@ -38,6 +37,7 @@ from gplasc.classifier._heads import HeadScore
 from gplasc.classifier._model import Model, Results
 from gplasc.classifier._rows import Rows
 from gplasc.errors import UserError
+from gplasc.learning.checkpoints import LARGEST, load_tensors
 from gplasc.results.record import RECORD
 from gplasc.settings.types import Config
 
@@ -179,25 +179,17 @@ def _read(folder: Path, name: str) -> bytes:
     path = folder / _DATA / name
     if not path.exists():
         raise FileNotFoundError(name)
-    with open_regular(path) as file:
-        content = file.read()
+    content = read_bytes(path, LARGEST)
     if hashlib.sha256(content).hexdigest()[:32] != name.partition("-")[2].partition(".")[0]:
         raise UserError(f"{path} is damaged; {_RESTORE}")
     return content
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Any]:
-    """Read tensors; compressed members, which may be much larger than the file, are refused."""
-    content = io.BytesIO(_read(folder, name))
+    """Read tensors; see `load_tensors`."""
+    content = _read(folder, name)
     try:
-        with zipfile.ZipFile(content) as archive:
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise ValueError("it is compressed")
-        content.seek(0)
-        tensors = torch.load(content, map_location="cpu", weights_only=True)
-        if not isinstance(tensors, dict):
-            raise ValueError("it holds no named tensors")
-        return tensors
+        return load_tensors(content)
     except Exception as error:  # the checksum is right, but the content was not written by `write_state`
         reason = str(error).partition("\n")[0][:120]
         raise UserError(f"{folder / _DATA / name} is damaged ({reason}); {_RESTORE}") from None
@@ -327,16 +319,24 @@ def delete_pending(folder: Path) -> None:
         shutil.rmtree(unused, ignore_errors=True)
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a state folder for writing; what killed processes left, and a new folder if it stays empty, is removed."""
-    new = not folder.exists()
+def _check_folder(folder: Path) -> None:
+    """Refuse what is not a state folder, and links in it, through which other folders would be changed."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give the folder of a classifier's state, or a new name")
     if folder.is_dir() and not (folder / INDEX).exists():
         ours = (_LOCK, PENDING, _DATA, _PREVIOUS, CANDIDATE)
         if any(entry.name not in ours and not entry.name.startswith(".") for entry in folder.iterdir()):
             raise UserError(f"{folder} is not empty and holds no classifier; give a new folder")
+    for path in (folder / PENDING, folder / _DATA, folder / _PREVIOUS):
+        if path.is_symlink():
+            raise UserError(f"{path} is a link; put the folder itself there, or delete the link")
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a state folder for writing; what killed processes left, and a new folder if it stays empty, is removed."""
+    new = not folder.exists()
+    _check_folder(folder)
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder / _LOCK, wait=False))

@@ -91,7 +91,8 @@ class Trained(Model):
         month = torch.cat([self._held_month, torch.full((len(test),), index)])
         before = old._scores(joined.x).argmax(1) if index and len(joined) else torch.full((len(joined),), -1)
         self.learner.callbacks = tuple(work.callbacks)
-        work.resume(self.learner, digest({"images": added.digest, "y": y}))
+        frozen = self.frozen_encoder.state_dict() if self.frozen_encoder else {}  # decides the features
+        work.resume(self.learner, digest({**frozen, "images": added.digest, "y": y}))
         if self.learner.position.task == index:
             self.learner.learn_task(task, evaluate=False)
         self.rows = Rows.join([self.rows, added.dropped(self.rows.x)])

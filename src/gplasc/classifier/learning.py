@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gplasc._io.files import write_atomic
+from gplasc._io.reading import read_text
 from gplasc.classifier._build import check_parameters, plain
 from gplasc.classifier._code import moved
 from gplasc.classifier._gate import Label, Share, TaskRecord, check_share
@@ -130,8 +131,8 @@ class _Pending:
         """Note which task is being learned, and continue it; refuse if another one was cut off."""
         path, task = self._folder / _TASK, {**self._task, "digest": digest}
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            before = json.loads(read_text(path))
+        except (UserError, ValueError, RecursionError):
             before = None
         if isinstance(before, dict) and before.get("task") == task["task"]:
             if {**before, "images": ""} != {**plain(task), "images": ""}:

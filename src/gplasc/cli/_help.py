@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,9 @@ class _Formatter(DefaultFormatter):
         """Write the paragraphs of a docstring; commands are indented and not wrapped."""
         plain = getattr(description, "primary_renderable", description)
         text = ""
-        for paragraph in str(getattr(plain, "plain", plain) or "").strip().split("\n\n"):
-            example = paragraph.startswith("gplasc ")
-            wrapped = textwrap.fill(paragraph, min(console.width, 100))
-            text += f"  {paragraph}\n" if example else f"\n{wrapped}\n"
+        for paragraph in re.split(r"\n\n(?!gplasc )", str(getattr(plain, "plain", plain) or "").strip()):
+            head, *examples = re.split(r"\n+(?=gplasc )", paragraph)
+            text += "\n  ".join([f"\n{textwrap.fill(head, min(console.width, 100))}", *examples]) + "\n"
         print(text.lstrip("\n"), file=console.file)
 
 

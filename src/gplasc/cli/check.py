@@ -8,16 +8,14 @@ from gplasc.cli._options import Names
 
 
 def _check(name: str | None = None, /, *, plugin: Names = ("gplasc",), device: str = "cpu") -> int:
-    """Run conformance checks on a method or a plug-in, or on all methods on a device.
+    """Run conformance checks on a method, a plug-in or a device.
 
     It must be reproducible, resumable, finite, and stay within its memory. Learns small synthetic streams; the
     exit code is 0 if all checks pass and 1 if not. A method is checked alone and with each plug-in, a plug-in
     with a contrastive method, with one that replays and with one that never forwards its memory.
 
     For example:
-
     gplasc check my_method.py
-
     gplasc check --device cuda
 
     Args:
@@ -45,7 +43,6 @@ def _completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print the script that completes commands in a shell.
 
     For example:
-
     gplasc completion bash > ~/.local/share/bash-completion/completions/gplasc
 
     Args:

@@ -90,11 +90,8 @@ def _compare(
     the difference to the better of two bases: as it was tuned, and with the settings of the row.
 
     For example:
-
     gplasc compare --stream seq-digits --methods co2l er --plugins gplasc gplasc-plus --seeds 0 1 2
-
     gplasc compare --stream seq-fashion --methods co2l --plugins gplasc --tune 8
-
     gplasc compare --plan results/plans/digits.toml
 
     Args:
@@ -158,9 +155,7 @@ def _reproduce(
     The published numbers are shown next to the computed ones.
 
     For example:
-
     gplasc reproduce digits --methods co2l --seeds 0
-
     gplasc reproduce table-accuracy --fair --trials 8 --only seq-cifar10 200
 
     Args:

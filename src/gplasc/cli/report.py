@@ -15,12 +15,11 @@ def _report(
     tables: Path | None = None,
     figures: Path | None = None,
 ) -> int:
-    """Write one HTML page about runs, or about the last update of a classifier.
+    """Write one HTML page about runs, or a classifier's last update.
 
     It opens offline. Tables and figures about runs can be written as files, too.
 
     For example:
-
     gplasc report runs --out report.html --tables tables
 
     Args:
@@ -49,7 +48,6 @@ def _demo(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool = Fals
     features, and prints accuracy and forgetting for two seeds.
 
     For example:
-
     gplasc demo --out demo
 
     Args:

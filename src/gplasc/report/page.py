@@ -68,18 +68,8 @@ def build_report(
 
 def _build_sections(panels: Sequence[Panel]) -> list[Section]:
     """Every section that the runs have something to say about, in the order of the page."""
-    sections = [
-        summary(panels),
-        against_paper(panels),
-        accuracy_by_task(panels),
-        forgetting(panels),
-        settings_effect(panels),
-        matrices(panels),
-        geometry(panels),
-        time(panels),
-        *provenance(panels),
-    ]
-    return [section for section in sections if section is not None]
+    topics = (summary, against_paper, accuracy_by_task, forgetting, settings_effect, matrices, geometry, time)
+    return [*filter(None, (topic(panels) for topic in topics)), *provenance(panels)]
 
 
 def write_report(

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from gplasc.report.findings import Finding
 
-_Sorted = dict[str, list[Block]]  # blocks by the name of their type
-
 
 def render(
     title: str,
@@ -74,7 +72,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _sort(blocks: Sequence[Block]) -> _Sorted:
+def _sort(blocks: Sequence[Block]) -> dict[str, list[Block]]:
+    """Return the blocks by the name of their type."""
     kinds = (Table, Chart, Sphere, HeatMap)
     return {kind.__name__: [block for block in blocks if isinstance(block, kind)] for kind in kinds}
 

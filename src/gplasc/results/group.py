@@ -37,6 +37,10 @@ class Measure:
         return _DIGITS.get(self.metric, 2)
 
 
+CLASS_IL = Measure("final_accuracy", "class-IL", scenario="class_il")
+"""What methods are compared and chosen by."""
+
+
 def measured(record: Record) -> dict[Measure, float]:
     """Return every metric of a run that is finite, and its seconds."""
     numbers = {

@@ -26,9 +26,8 @@ from gplasc.models import Encoder
 from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs._describe import describe
 from gplasc.runs.build import build_learner, open_inputs
-from gplasc.runs.precision import settle
 from gplasc.runs.result import Result
-from gplasc.runs.spec import RunSpec
+from gplasc.runs.spec import RunSpec, settle
 from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
 from gplasc.settings.types import Config
 from gplasc.streams import Stream
@@ -110,10 +109,9 @@ def _compute(
     for note in stream.notes:
         display.say(note)
     log = TermLog(where / TERMS)
-    every, steps = workspace.save_every, workspace.save_steps
-    checkpoint = Checkpoint(
-        where, every=every, every_steps=steps, identity=_code(config), on_saved=workspace.on_saved
-    )
+    saving: dict[str, Any] = {"every": workspace.save_every, "every_steps": workspace.save_steps}
+    saving |= {"on_saved": workspace.on_saved} if workspace.on_saved else {}
+    checkpoint = Checkpoint(where, identity=_code(config), **saving)
     signals = StopSignals(checkpoint.save)
     method, sizes = find_method(config.method), [len(task.train) for task in stream]
     total_steps = sum(steps_per_task(config, method.pool, sizes)) if method.trains else 0
@@ -128,6 +126,7 @@ def _compute(
         compiled=workspace.compiled,
         callbacks=[FiniteCheck(), log, progress, *tensorboard, *callbacks, checkpoint, signals],
     )
+    spec.check_sources()
     _resume(learner, where, display)
     if missing := log.resume(learner.position.total_steps):
         display.say(f"{where / TERMS} lacks {missing} of the steps before the checkpoint")
@@ -186,12 +185,10 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
     ctx = learner.ctx
     assert ctx.predictor is not None
     predictor = {f"predictor.{name}": value for name, value in ctx.predictor.state_dict().items()}
-    tensors = ctx.modules.state_dict() | predictor
-    weights = {
-        name: value.clone().contiguous() for name, value in tensors.items() if isinstance(value, Tensor)
-    }
+    state = ctx.modules.state_dict() | predictor
+    weights = {name: x.clone().contiguous() for name, x in state.items() if isinstance(x, Tensor)}
     write_atomic(folder / WEIGHTS, save(weights))
     if keep_memory:
         kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
-        state = learner.state_dict()
-        checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
+        whole = learner.state_dict()
+        checkpoints.write_state(folder / STATE, {name: whole[name] for name in kept})

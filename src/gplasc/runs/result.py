@@ -212,30 +212,26 @@ def load_runs(folder: str | Path = "runs") -> Any:
 
 def _planned(record: Record, given: Sequence[str | None], encoder: EncoderChoice | None) -> RunSpec:
     """Return what was computed; code is loaded only from files that were given, in the version that the run used."""
-    identity, names = record["settings"].get("identity", {}), [record.method, *record.plugins]
-
-    def check(
-        name: str, named: str | None, argument: str, digest: str | None, digests: Sequence[str]
-    ) -> None:
-        if named is None:
+    names, wanted = [record.method, *record.plugins], str(record.flat.get("model.encoder", ""))
+    named = [*given, *[None] * len(names)][: len(names)]
+    code = [  # what the record names, the argument for it, and what was given with its digest
+        (name, "plugins" if place else "method", own, source_digest(own) if own and is_file(own) else own)
+        for place, (name, own) in enumerate(zip(names, named, strict=True))
+        if is_file(name)
+    ]
+    if ":" in wanted:
+        chosen = (encoder.name, encoder.identity) if encoder else (None, None)
+        code.append((wanted, "encoder", *chosen))
+    for name, argument, own, its_digest in code:
+        if own is None:
             raise UserError(
                 f"the run used {name}; code that a record names is not loaded unless you name it: load({argument}=...)"
             )
-        if digest not in digests:
+        if its_digest != record.settings.identity.get("encoder" if argument == "encoder" else name):
             raise UserError(
-                f"{named} is not what the run used as {name}; give that version: load({argument}=...)"
+                f"{own} is not what the run used as {name}; give that version: load({argument}=...)"
             )
-
-    for place, name in enumerate(names):
-        if is_file(name):
-            named = given[place] if place < len(given) else None
-            digests = [source_digest(named)] if named and is_file(named) else []
-            check(name, named, "plugins" if place else "method", identity.get(name), digests)
-            names[place] = str(named)
-    wanted = str(record.flat.get("model.encoder", ""))
-    if ":" in wanted:
-        own = [encoder.identity] if encoder else []
-        check(wanted, encoder.name if encoder else None, "encoder", identity.get("encoder"), own)
+    names = [str(own) if is_file(name) else name for name, own in zip(names, named, strict=True)]
     return RunSpec.stored(record, names[0], names[1:])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
-from gplasc.settings.types import Config, Scale, Settings
+from gplasc.settings.types import OBJECT, Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint, list_streams
 
 OURS = "ours: the default"
@@ -97,10 +97,10 @@ class RunSpec(Settings):
         """Return the run in the precision for devices that compute bfloat16, or for others; a given one stays."""
         if not self.precision_is_open:
             return self
-        source = "as it was begun" if begun else "suited the encoder and the device when it was planned"
-        config = _with_precision(self.config, native=native)
+        why = "as it was begun" if begun else "suited the encoder and the device when it was planned"
+        sources = {**self.sources, _PRECISION: f"auto: {why}"}
         return self.model_copy(
-            update={"config": config, "sources": {**self.sources, _PRECISION: f"auto: {source}"}}
+            update={"config": _with_precision(self.config, native=native), "sources": sources}
         )
 
     @classmethod
@@ -111,13 +111,25 @@ class RunSpec(Settings):
         """
         config: Config = _validated(Config, record["settings"], "")
         kinds = find_components(method, plugins)
+        if len(kinds) != len(config.options):
+            raise UserError(f"{record.run_id} has settings of components that it does not name; run it again")
         options = _options(kinds, dict(zip(kinds, config.options.values(), strict=True)))
         named = {"method": method, "plugins": tuple(plugins)}
         return cls(config=config.model_copy(update=named | options), sources=record.sources)
 
+    def check_sources(self) -> None:
+        """Refuse a user's file that was edited after the run was planned; call it after the import."""
+        config, encoder = self.config, self.config.model.encoder
+        for name in filter(is_file, (config.method, *config.plugins)):
+            self._identify(name, source_digest(name))
+        if ":" in encoder and not encoder.startswith(OBJECT):  # as in `EncoderChoice`
+            self._identify("encoder", config.identity["encoder"][:32] + source_digest(encoder)[:32])
+
     def _identify(self, name: str, digest: str | None) -> RunSpec:
-        """Add a digest, if there is one, to what the run id covers."""
+        """Add a digest, if there is one, to what the run id covers; a different one is refused."""
         identity = self.config.identity | ({name: digest} if digest else {})
+        if not self.config.identity.items() <= identity.items():
+            raise UserError(f"{name} changed after the run was planned; give the same command again")
         return self.model_copy(update={"config": self.config.model_copy(update={"identity": identity})})
 
 
@@ -142,11 +154,10 @@ class RunRequest:
         """Build the complete settings from the defaults, the presets, ``settings`` and the encoder; later ones win."""
         components = (self.method, *self._check_names())
         kinds = find_components(self.method, components[1:])
+        sections = Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
         names = {
             f"{section}.{accepted}": f"{section}.{name}"
-            for section, kind in (
-                Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
-            ).items()
+            for section, kind in sections.items()
             for accepted, name in kind.accepted_names().items()
         }
         settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
@@ -168,7 +179,7 @@ class RunRequest:
             "scale": self.scale,
             "identity": {name: source_digest(name) for name in filter(is_file, components)},
         }
-        groups: dict[str, dict[str, Any]] = {section: {} for section in (*Config.sections(), *kinds)}
+        groups: dict[str, dict[str, Any]] = {section: {} for section in sections}
         for name, value in values.items():
             section, _, key = name.rpartition(".")
             (groups[section] if section else about)[key] = value
@@ -190,12 +201,10 @@ class RunRequest:
 
     def _check_names(self) -> tuple[str, ...]:
         """Check the type of each name; return the plug-ins."""
-        for name, more in (
-            ("stream", ", folder:PATH or npz:PATH"),
-            ("method", " or the path of a Python file"),
-        ):
+        more = {"stream": ", folder:PATH or npz:PATH", "method": " or the path of a Python file"}
+        for name, hint in more.items():
             if not isinstance(value := getattr(self, name), str):
-                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){more}")
+                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){hint}")
         if not isinstance(self.plugins, Iterable):
             raise UserError(
                 f"plugins is {self.plugins!r}; give a list of names such as ['gplasc'], or leave it out"
@@ -297,6 +306,26 @@ def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None
     return [spec._identify("data", digest(spec.config.stream)) for spec in specs]
 
 
+def settle(
+    specs: Sequence[RunSpec], out: Path, device: str | None = None, known: Container[str] = ()
+) -> list[RunSpec]:
+    """Choose the precision, once for all identified runs whose settings leave it open, and keep it where they go on.
+
+    Runs that were begun in the folder `out`, or are known, perhaps from another machine, decide for all of them;
+    otherwise the device does.
+    """
+
+    def begun(spec: RunSpec, *, native: bool) -> bool:
+        own, other = (spec.settled(native=choice).run_id for choice in (native, not native))
+        return own != other and (own in known or (out / own).exists())
+
+    if not any(spec.precision_is_open for spec in specs):
+        return [*specs]
+    before = [native for native in (True, False) if any(begun(spec, native=native) for spec in specs)]
+    native = before[0] if before else computes_bfloat16(check_device(device))
+    return [spec.settled(native=native, begun=bool(before)) for spec in specs]
+
+
 def _options(
     kinds: Mapping[str, type[Component[Any]]], values: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
@@ -333,7 +362,7 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
                 f"the setting {name} has no default; give it a value: --set {name}=VALUE, or in Python "
                 f'**{{"{name}": VALUE}}'
             ) from None
-        message = problem["msg"][0].lower() + problem["msg"][1:]
+        message = problem["msg"][0].lower() + problem["msg"][1:300]
         given = reprlib.repr(problem["input"])
         raise UserError(f"the setting {name} was given as {given}: {message}") from None
 
@@ -361,9 +390,8 @@ def full_name(name: str, known: Mapping[str, str]) -> str:
         own = owner.split()[1]
         needs = f"--plugin {own} (plugins=['{own}'] in Python)" if "plug-in" in owner else f"the method {own}"
         raise UserError(f"the setting '{name}' is one of the {owner}, which is not here; it needs {needs}")
-    hint = did_you_mean(
-        name, known if "." in name else {full.rpartition(".")[2] for full in known} | {*known}
-    )
+    short = () if "." in name else (full.rpartition(".")[2] for full in known)
+    hint = did_you_mean(name, {*known, *short})
     if hint.startswith("allowed"):
         hint = "see `gplasc show` for those there are"
     raise UserError(f"there is no setting '{name}' here; {hint}")

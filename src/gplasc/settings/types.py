@@ -129,7 +129,7 @@ class Train(Settings):
     """Whose schedule gives the lr after the warm-up: that of the task, or in every task one of train.epochs epochs."""
     keep_optimizer: bool = True
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
-    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `runs.precision`."""
+    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `settle`."""
 
 
 class _Probe(Settings):

@@ -100,8 +100,8 @@ def _zip_members(archive: Path, target: Path) -> Iterator[_Member]:
     """Yield the members of a zip; zipfile itself keeps names inside the target."""
     with open_regular(archive) as file, zipfile.ZipFile(file) as packed:
         for member in packed.infolist():
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise tarfile.ReadError(f"its member {member.filename!r} is a link")
+            if stat.S_ISLNK(member.external_attr >> 16) or member.comment:  # one may hide the next member
+                raise tarfile.ReadError(f"its member {member.filename!r} is a link or has a comment")
             yield member.filename, member.file_size, partial(packed.extract, member, target)
 
 

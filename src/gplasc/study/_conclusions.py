@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gplasc._io.table import Column, Table
-from gplasc.results.group import Group, differing_settings, say_differing
+from gplasc.results.group import CLASS_IL, Group, differing_settings, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS, Difference, holm
-from gplasc.study.stored import CLASS_IL, Results
+from gplasc.study.stored import Results
 
 _LEVEL = 0.05
 
@@ -55,10 +55,8 @@ def tests_table(results: Results, stream: str) -> Table | None:
         if test.row.labels["stream"] == stream and test.base and test.paired.count:
             welch = Difference.welch(test.base.by_seed(CLASS_IL), test.row.by_seed(CLASS_IL))
             p = f"{test.p:.3g}" if test.paired.count >= ENOUGH_PAIRS else None
-            names = (test.row.row, test.base.row)
-            rows.append(
-                [results.caption.buffer(test.row), *names, str(test.paired), str(welch), p, test.verdict]
-            )
+            place = (results.caption.buffer(test.row), test.row.row, test.base.row)
+            rows.append([*place, str(test.paired), str(welch), p, test.verdict])
     if not rows:
         return None
     heads = ("", "compared with", "paired difference", "Welch's interval", "corrected p", "")
@@ -89,14 +87,12 @@ def conclusion(results: Results) -> str:
         return "Nothing was compared: no row has a base with the same seeds."
     places = {(test.row.labels["stream"], test.row.labels.get("buffer")) for test in tests}
     texts = [_say(test, len(planned), several=len(places) > 1) for test in tests]
-    apart = dict.fromkeys(
-        name for test in tests if test.base for name in differing_settings([test.row, test.base])
-    )
-    same = "each row has the shared settings of the base it is compared with"
+    pairs = [(test.row, test.base) for test in tests if test.base]
+    apart = dict.fromkeys(name for pair in pairs for name in differing_settings(pair))
     scale = "At scale smoke, where numbers mean nothing: " if results.plan.scale == "smoke" else ""
-    return f"{scale}{'; '.join(texts)}; " + (
-        f"they differ from their bases in {', '.join(apart)}." if apart else f"{same}."
-    )
+    fair = "each row has the shared settings of the base it is compared with"
+    fair = f"they differ from their bases in {', '.join(apart)}" if apart else fair
+    return f"{scale}{'; '.join(texts)}; {fair}."
 
 
 def _say(test: _Test, count: int, *, several: bool) -> str:

@@ -13,11 +13,10 @@ from gplasc.settings.components import is_file
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
 from gplasc.streams import find_stream
-from gplasc.study._grid import parse_axes
 from gplasc.study.cell import Cell
 from gplasc.study.experiment import Experiment, Row
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_trials
+from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_trials, parse_axes
 
 
 @dataclass(frozen=True)
@@ -58,15 +57,13 @@ class Contender:
 
     def in_settings_of(self, other: Contender) -> Contender:
         """Return this row with all settings that it shares with another one, under a name that says so."""
-        own, name = self.final.flat(), f"{self.row.name} (settings of {other.row.name})"
-        shared = {
-            n: v for n, v in other.final.flat().items() if "." in n and n in own and n not in NOT_SEARCHED
-        }
+        name, theirs = f"{self.row.name} (settings of {other.row.name})", other.final.flat()
+        both = {setting for setting in self.final.flat() if "." in setting} - {*NOT_SEARCHED}
+        shared = {setting: value for setting, value in theirs.items() if setting in both}
         row = self.row.with_settings({**(self.chosen or {}), **shared})
+        row = row.model_copy(update={"name": name, "base": None})
         preset = replace(self.preset, labels={**self.preset.labels, "row": name})
-        return Contender(
-            self.experiment, row.model_copy(update={"name": name, "base": None}), preset, chosen={}
-        )
+        return Contender(self.experiment, row, preset, chosen={})
 
     def cells(
         self, stage: str, settings: Mapping[str, Any], seeds: Iterable[int], **labels: float
@@ -75,9 +72,7 @@ class Contender:
         row, (stream, buffer) = self.row.with_settings(settings), self.place
         cells = [self.experiment.cell(row, stream, buffer, seed, self.config.scale) for seed in seeds]
         bases = (*self.bases, *self.row.also) if stage == "test" else cells[0].bases
-        return [
-            replace(cell, labels={"stage": stage, **cell.labels, **labels}, bases=bases) for cell in cells
-        ]
+        return [replace(c, labels={"stage": stage, **c.labels, **labels}, bases=bases) for c in cells]
 
 
 def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender]:

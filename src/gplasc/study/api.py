@@ -41,9 +41,10 @@ def compare(
 
     Complete runs are not computed again. Tables are written into a folder of ``out``.
 
+    >>> from gplasc.results.group import CLASS_IL
     >>> study = gplasc.compare("seq-digits", ["co2l", "er"], ["gplasc"], seeds=(0, 1))  # doctest: +SKIP
     >>> for group in study.groups(stage="test"):  # doctest: +SKIP
-    ...     print(group.labels["row"], group.spread(gplasc.CLASS_IL))
+    ...     print(group.labels["row"], group.spread(CLASS_IL))
 
     Args:
         stream: Name of a stream.

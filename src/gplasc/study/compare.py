@@ -14,7 +14,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.parse import parse_assignments
@@ -26,7 +26,7 @@ from gplasc.study.experiment import Caption, Experiment, scale_statement
 from gplasc.study.plan import ComparePlan
 from gplasc.study.processes import Processes
 from gplasc.study.search import on_validation
-from gplasc.study.stored import CLASS_IL, OVERLAP, Results, choose, read_results
+from gplasc.study.stored import OVERLAP, Results, choose, read_results
 from gplasc.study.study import Study
 from gplasc.study.tables import comparison_tables, write_comparison
 

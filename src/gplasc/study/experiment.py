@@ -17,8 +17,7 @@ from gplasc.runs.spec import RunRequest
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
 from gplasc.streams.info import StandIn
-from gplasc.study._grid import check_seeds
-from gplasc.study.cell import Cell
+from gplasc.study.cell import Cell, check_seeds
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""
@@ -174,9 +173,8 @@ class Experiment(Caption):
         def facts(row: Row, stream: str, buffer: int | None) -> tuple[set[str], ...]:
             return {stream}, set() if buffer is None else {str(buffer)}, {row.name, row.group or row.name}
 
-        names = [
-            set().union(*kind) for kind in zip(*(facts(*place) for place in self._places()), strict=True)
-        ]
+        kinds = zip(*(facts(*place) for place in self._places()), strict=True)
+        names = [set().union(*kind) for kind in kinds]
         wanted = [[word for word in only if fnmatch.filter(known, word)] for known in names]
         for word in only:
             if not any(word in words for words in wanted):

@@ -232,7 +232,10 @@ def _log_to(folder: Path) -> Path | None:
     log = folder / _LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        plain = getattr(os, "O_NOFOLLOW", 0) | getattr(
+            os, "O_NONBLOCK", 0
+        )  # neither through links nor to a pipe
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | plain, 0o644)
     except OSError:  # the run itself reports this in better words
         return None
     for stream in (1, 2):

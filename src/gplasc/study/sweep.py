@@ -20,10 +20,10 @@ from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.components import is_file
 from gplasc.settings.presets import row_name
-from gplasc.study._grid import check_seeds, parse_axes
-from gplasc.study.cell import Cell
+from gplasc.study.cell import Cell, check_seeds
 from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
+from gplasc.study.points import parse_axes
 from gplasc.study.study import Study
 
 _NAMED = ("stream", "method", "plugins", "buffer")

@@ -26,9 +26,8 @@ def provenance(panels: Sequence[Panel]) -> list[Section]:
 def _deviations(groups: Sequence[Group]) -> list[Section]:
     """Where methods and plug-ins depart from their papers."""
     deviations = [item for group in groups for item in group.first.deviations.items()]
-    rows = sorted(
-        {(name, text): None for name, texts in deviations for text in texts}, key=lambda row: row[0]
-    )
+    lines = dict.fromkeys((name, text) for name, texts in deviations for text in texts)
+    rows = sorted(lines, key=lambda line: line[0])
     columns = ("method", Column("departure", "left"))
     table = Table("Departures from papers and official code", columns, rows)
     text = "What these methods do otherwise than their papers or official code, and why."

@@ -82,10 +82,7 @@ def _gain_chart(panel: Panel) -> Chart:
         {label: gain for label, group in best.items() if (gain := panel.gain(group, measure))}
         for measure in _ACCURACIES.values()
     ]
-    series = tuple(
-        Series(title, own, index)
-        for index, (title, own) in enumerate(zip(SCENARIOS.values(), gains, strict=True))
-    )
+    series = tuple(map(Series, SCENARIOS.values(), gains, range(len(gains))))
     text = f"Class-IL gain in points: {say_values((label, gain.mean) for label, gain in gains[0].items())}."
     title = "Gain by the plug-in over the same method without it"
     return Chart(title, "", "percentage points", series, text, "interval", {0.0: ""}, name="gain")

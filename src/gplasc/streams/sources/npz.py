@@ -48,7 +48,7 @@ def _load(path: Path, seed: int) -> Dataset:
 
     from gplasc.streams.arrays import labeled_dataset
 
-    arrays = _load_arrays(path)
+    arrays = read_arrays(path)
     if arrays.keys() >= {name for names in _SPLITS for name in names}:
         train, test = (_pair(path, arrays, *names) for names in _SPLITS)
     elif {"x", "y"} <= arrays.keys():
@@ -64,7 +64,7 @@ def _load(path: Path, seed: int) -> Dataset:
     return labeled_dataset(train, test, class_names, normalization=normalization, name=str(path))
 
 
-def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays that are known, if what is stored of them explains what they unpack to."""
     import numpy as np
 
@@ -128,7 +128,7 @@ def _pixels(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return floats in 0..1, and whole numbers in 0..255, as uint8."""
     import numpy as np
 
-    if array.dtype.kind == "f" and array.size:
+    if array.dtype.kind == "f" and array.size and array.ndim:
         if not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
             raise UserError(f"{name} has floats outside 0..1 or not finite; scale them, or give uint8")
         images = np.empty(array.shape, np.uint8)
