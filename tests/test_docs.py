@@ -26,8 +26,8 @@ from tests.smoke import (
 
 from gplasc._io.display import Display
 from gplasc.cli import app
-from gplasc.methods import find_method
 from gplasc.criterion import GPLASC
+from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.settings.components import list_methods, list_plugins
 from gplasc.study.api import _ThisProcess

@@ -163,7 +163,7 @@ def test_a_copy_of_a_method_has_its_settings(name, tmp_path):
     assert ours.config.model == theirs.config.model
     assert list(ours.config.options.values()) == list(theirs.config.options.values())
     assert f"takes the presets of {name};" in ours.notes[0]
-    assert not theirs.notes
+    assert not theirs.presets
 
 
 STREAMS = ("seq-cifar10", "seq-cifar100", "seq-digits", "seq-mnist", "cub200")

@@ -42,14 +42,18 @@ class RunSpec(Settings):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about the presets."""
-        notes = []
+        """What the user should know about the presets, and of plug-ins that do nothing."""
+        notes, config = [], self.config
         for name, owner in self.presets.items():
             noun, ways = "plug-in", "LIKE = 'gplasc' in its class"
-            if name == self.config.method:
+            if name == config.method:
                 noun, ways = "method", "LIKE = 'er' in its class, --like er, or like='er' in Python"
             taken = f"the presets of {owner}" if owner else "no presets: every stream has the defaults"
             notes.append(f"{name} takes {taken}; for those of a built-in {noun}, write {ways}")
+        if config.plugins and not find_method(config.method).trains:
+            notes.append(
+                f"{config.title} is {config.method} alone: it trains nothing, so plug-ins do nothing"
+            )
         return tuple(notes)
 
     @property
@@ -64,7 +68,7 @@ class RunSpec(Settings):
 
     def require_presets(self) -> None:
         """Refuse a component of the user's own that is of no family that has presets."""
-        for note, owner in zip(self.notes, self.presets.values(), strict=True):
+        for note, owner in zip(self.notes, self.presets.values(), strict=False):
             if owner is None:
                 raise UserError(note)
 
