@@ -29,16 +29,16 @@ def learned(state: Path) -> dict[str, str]:
     index = read_state(state)
     tensors = read_tensors(state, index.files["learned"])
     if index.kind == "frozen":
-        return {"head": digest(tensors), **{name: name for name in [*index.rows, index.files["results"]]}}
+        return {"head": digest(tensors), **{name: name for name in index.rows}}
     learner = tensors["learner"]
     parts = {
         "modules": learner["modules"],
         "predictor": learner["predictor"],
         "memory": learner["memory"]["columns"],
         "random": learner["random"],
-        "held": tensors["held"],
     }
-    return {name: digest(tensors) for name, tensors in parts.items()}
+    digests = {name: digest(tensors) for name, tensors in parts.items()}
+    return digests | {name: name for name in index.rows}  # with the images that are held out
 
 
 @dataclass
