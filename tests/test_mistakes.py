@@ -452,7 +452,7 @@ def test_hints_are_the_same_in_python(settings, answer):
 def test_plugins_that_do_nothing_are_said(capsys):
     words = [*_without(RUN, "--quiet"), "--set", "model.features=signed"]
     assert call(*words, "--method", "ncm", "--plugin", "gplasc") == 0
-    assert "ncm+gplasc is ncm alone: it trains nothing, so plug-ins do nothing" in capsys.readouterr().err
+    assert "ncm+gplasc is ncm alone, which trains nothing: plug-ins do nothing" in capsys.readouterr().err
     assert call(*words, "--method", "finetune", "--plugin", "gplasc") == 0
     assert "do nothing" not in capsys.readouterr().err
 

@@ -224,7 +224,7 @@ def test_a_class_of_no_family_needs_like(tmp_path):
     with pytest.raises(UserError, match="like is 'er' for the method 'co2l'"):
         RunRequest("seq-cifar10", "co2l", like="er").resolve()
     path.write_text(path.read_text().replace("pass", "LIKE = 'err'"))
-    with pytest.raises(UserError, match=r"LIKE of Alone in .*alone.py is 'err'; did you mean 'er'"):
+    with pytest.raises(UserError, match=r"LIKE in .*alone.py is 'err'; did you mean 'er'"):
         RunRequest("seq-cifar10", str(path)).resolve()
 
 

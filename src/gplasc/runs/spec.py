@@ -52,7 +52,7 @@ class RunSpec(Settings):
             notes.append(f"{name} takes {taken}; for those of a built-in {noun}, write {ways}")
         if config.plugins and not find_method(config.method).trains:
             notes.append(
-                f"{config.title} is {config.method} alone: it trains nothing, so plug-ins do nothing"
+                f"{config.title} is {config.method} alone, which trains nothing: plug-ins do nothing"
             )
         return tuple(notes)
 
@@ -198,8 +198,7 @@ class RunRequest:
             native = computes_bfloat16(check_device(None))
             config, sources[_PRECISION] = _with_precision(config, native=native), _OPEN
         sources = {name: sources.get(name, OURS) for name in config.flat()}
-        own = zip(components, owners.values(), strict=True)
-        presets = {name: owner for name, owner in own if is_file(name)}
+        presets = {n: owner for n, owner in zip(components, owners.values(), strict=True) if is_file(n)}
         spec = RunSpec(config=config, sources=sources, presets=presets)
         return spec._identify("encoder", encoder.identity)
 
@@ -280,9 +279,7 @@ def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
         if "LIKE" in vars(base):
             known = list_methods() if issubclass(kind, Method) else list_plugins()
             if (owner := str(vars(base)["LIKE"])) not in known:
-                raise UserError(
-                    f"LIKE of {kind.__name__} in {name} is '{owner}'; {did_you_mean(owner, known)}"
-                )
+                raise UserError(f"LIKE in {name} is '{owner}'; {did_you_mean(owner, known)}")
             return owner
         package, _, module = base.__module__.rpartition(".")
         if package in ("gplasc.methods", "gplasc.plugins") and module != "base":
