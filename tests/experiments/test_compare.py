@@ -57,6 +57,7 @@ class MineSettings(Settings):
     weight: float = Field(1.0, ge=0)
 
 class Mine(Plugin):
+    LIKE = "gplasc"
     Settings = MineSettings
 '''
 
