@@ -111,5 +111,6 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dic
         program, dynamo=True, input_names=["images"], output_names=outputs, verbose=False, optimize=True
     )
     assert exported is not None
-    onnx.helper.set_model_props(exported.model_proto, metadata)
-    onnx.save(exported.model_proto, str(path))
+    model = exported.model_proto
+    onnx.helper.set_model_props(model, metadata)
+    onnx.save(model, str(path))
