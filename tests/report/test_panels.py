@@ -35,6 +35,16 @@ def test_a_run_given_twice_counts_once(make_record, make_data) -> None:
     assert left_out == [f"the run {'0' * 12}, which has data, settings and seed of {make_record().run_id}"]
 
 
+def test_runs_with_the_same_effective_settings_are_one_group(make_data) -> None:
+    """No epochs of the first task, and as many as of the others, are the same training."""
+    records = [make_data(seed=seed) for seed in (0, 1, 2)]
+    for record, first in zip(records, (None, 5, 6), strict=True):
+        record["settings"]["train"] = record["settings"]["train"] | {"epochs": 5, "first_epochs": first}
+    groups, left_out = group_records([Record.parse(record) for record in records])
+    assert [list(group.runs) for group in groups] == [[0, 1], [2]]
+    assert left_out == []
+
+
 def test_another_result_of_a_run_is_not_dropped_in_silence(make_data, tmp_path) -> None:
     """As two machines compute it; a copy with the same numbers needs no word."""
     one, other = make_data(), make_data()

@@ -165,12 +165,17 @@ def group_records(records: Iterable[Record]) -> tuple[list[Group], list[str]]:
     left_out = []
     for record in records:
         settings = {name: value for name, value in record.flat.items() if name != "seed"}
+        first, usual = (
+            "train.first_epochs",
+            settings.get("train.epochs"),
+        )  # without it, the first task has as many
+        settings[first] = settings.get(first) or usual
         stream = (record.stream.classes_per_task, record.stream.class_names, record.stream.test_samples)
         key = json.dumps([settings, record.settings.identity, record.title, stream], sort_keys=True)
-        first = same.setdefault(key, {}).setdefault(record.seed, record)
-        if first.run_id != record.run_id:
-            left_out.append(f"the run {record.run_id}, which has data, settings and seed of {first.run_id}")
-        elif first.matrix != record.matrix:
+        kept = same.setdefault(key, {}).setdefault(record.seed, record)
+        if kept.run_id != record.run_id:
+            left_out.append(f"the run {record.run_id}, which has data, settings and seed of {kept.run_id}")
+        elif kept.matrix != record.matrix:
             left_out.append(f"another result of the run {record.run_id}")
     return [Group.of(runs.values()) for runs in same.values()], left_out
 
