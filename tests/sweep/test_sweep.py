@@ -399,6 +399,16 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     assert others
 
 
+def test_like_is_about_the_own_methods_of_a_sweep(tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text("import gplasc\n\n\nclass Mine(gplasc.Method):\n    pass\n")
+    request = RunRequest("seq-digits", "co2l", scale="smoke", like="derpp")
+    cells = _grid_cells({"method": ["er", str(own), "derpp"]}, (0,), request)
+    assert [cell.spec.config.train.lr for cell in cells] == [0.1, 0.03, 0.03]
+    with pytest.raises(UserError, match="like is 'derpp' for the method 'er'"):
+        _grid_cells({"method": ["er"]}, (0,), request)
+
+
 def test_a_sweep_at_paper_scale_says_what_was_changed():
     request = RunRequest("seq-digits", "er", scale="paper", settings={"train.epochs": 1})
     for axes, changed in (({"train.lr": [0.1]}, ", train.lr"), ({}, "")):

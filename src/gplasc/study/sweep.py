@@ -104,6 +104,9 @@ def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
         named = {name: values.pop(name) for name in _NAMED if name in values}
+        methods = list(map(str, axes.get("method", ())))
+        if any(map(is_file, methods)) and not is_file(str(named["method"])):
+            named["like"] = None  # it is about methods of the user's own
         labels = {name: _label(value) for name, value in zip(axes, combination, strict=True)}
         point = replace(request, **named, settings={**request.settings, **values})
         own = [Cell(labels, replace(point, seed=seed).resolve()) for seed in seeds]
