@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
@@ -39,6 +39,11 @@ def list_plugins() -> dict[str, str]:
 def is_file(name: str) -> bool:
     """Tell whether a component is given by the path of a user's file."""
     return name.endswith(".py")
+
+
+def short_name(component: Any) -> Any:
+    """Return the name of a component for people, of a user's file its stem; what is no text stays."""
+    return Path(component).stem if isinstance(component, str) and is_file(component) else component
 
 
 def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
@@ -133,7 +138,7 @@ def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
     """
     names: list[str] = []
     for component in (method, *plugins):
-        name = Path(component).stem if is_file(component) else component
+        name = short_name(component)
         while name in _RESERVED or name in names:
             name += "_"
         names.append(name)

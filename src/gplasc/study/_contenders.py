@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.runs.spec import full_name
-from gplasc.settings.components import is_file
+from gplasc.settings.components import is_file, short_name
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
 from gplasc.streams import find_stream
@@ -130,14 +129,14 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
         known = {row.method for row in rows if not row.plugins}
         for method in (name for name in plan.methods if name not in known):
             like = plan.like if is_file(method) or not some_own else None
-            rows.append(Row(name=_stem(method), method=method, like=like))
+            rows.append(Row(name=short_name(method), method=method, like=like))
     if plan.plugins:
         own = {(row.name, row.plugins): row for row in rows}
         alone, rows = [row for row in rows if not row.plugins], []
         for row in alone:
             rows.append(row)
             for plugin in plan.plugins:
-                name = f"{row.name}+{_stem(plugin)}"
+                name = f"{row.name}+{short_name(plugin)}"
                 fresh = row.model_copy(update={"name": name, "plugins": (plugin,), "base": row.name})
                 rows.append(own.get((name, (plugin,)), fresh))
     rows += plan.rows
@@ -194,7 +193,3 @@ def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> 
                 full_name(name, every)
             except UserError as error:
                 raise UserError(f"no row has the {noun} '{name}'; {str(error).partition('; ')[2]}") from None
-
-
-def _stem(name: str) -> str:
-    return Path(name).stem if is_file(name) else name
