@@ -108,6 +108,57 @@ def test_an_index_with_other_values_is_refused(change, said, new, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_an_index_with_more_classes_than_outputs_is_refused(new, tmp_path):
+    """A method that trains would fail only when it predicts."""
+    new("er").learn(*arrays(0, 1)).save(tmp_path)
+    names = json.loads((tmp_path / "state.json").read_text())["names"]
+    forged(tmp_path, {"names": [*names, names[0]]})
+    with pytest.raises(UserError, match="3 classes for 2 outputs"):
+        ContinualClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "place", ["parameters.method", "config.method", "config.plugins", "config.model", "encoder"]
+)
+def test_code_that_any_part_of_an_index_names_needs_permission(place, new, tmp_path):
+    new("er").learn(*arrays(0, 1)).save(tmp_path / "state")
+    mark, path = tmp_path / "executed", tmp_path / "mine.py"
+    path.write_text(
+        f"open({str(mark)!r}, 'w').close()\nfrom gplasc.methods.er import ER\nclass Mine(ER): pass\n"
+    )
+    index = json.loads((tmp_path / "state" / "state.json").read_text())
+    section, _, name = place.rpartition(".")
+    values = {"method": str(path), "plugins": [str(path)], "encoder": f"{path}:build"}
+    values["model"] = index["config"]["model"] | {"encoder": f"{path}:build"}
+    change = {name: values[name]}
+    forged(tmp_path / "state", {section: index[section] | change} if section else change)
+    with pytest.raises(UserError, match="if you trust where it comes from, add --allow-code"):
+        ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("y", "more"),
+    [
+        (3, {}),
+        ([10**400] * 20, {}),
+        (None, {"held_out": {}}),
+        (None, {"held_out": "much"}),
+        (None, {"keep_features": "10"}),
+        (None, {"image_size": 8.5}),
+        (None, {"buffer": "4"}),
+        (None, {"seed": None}),
+        (None, {"method": ["ncm"]}),
+        (None, {"plugins": [3]}),
+    ],
+)
+def test_arguments_of_other_types_are_one_sentence(y, more, new):
+    x, labels = arrays(0, 1)
+    with pytest.raises(UserError) as caught:
+        new(**more).learn(x, labels if y is None else y)
+    assert "\n" not in str(caught.value)
+
+
 def put(folder, content):
     """Write other content as what was learned, with its right checksum."""
     name = f"learned-{hashlib.sha256(content).hexdigest()[:32]}.pt"

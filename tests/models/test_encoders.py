@@ -1,6 +1,7 @@
 """Encoders: shapes, published parameter counts, sign of the features, memory layout, starting weights."""
 
 import copy
+import os
 import subprocess
 import sys
 
@@ -197,5 +198,10 @@ def test_narrow_encoders_survive_odd_batches_on_two_threads() -> None:
         "torch.set_num_threads(2); encoder = build_encoder('resnet18', width=4)\n"
         "for _ in range(20): encoder(torch.randn(15, 3, 16, 16)).sum().backward()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "OMP_WAIT_POLICY": "passive",
+    }  # a thread that waits leaves the core to others
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

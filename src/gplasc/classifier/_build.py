@@ -54,9 +54,14 @@ def check_parameters(c: ContinualClassifier) -> tuple[dict[str, Any], dict[str, 
     given = plain(given)
     for name in ("held_out", "reject"):
         given[name] = check_share(name, given[name])
-    for name, least in (("keep_features", 0), ("image_size", 1)):
-        if given[name] is not None and given[name] < least:
-            raise UserError(f"{name} is {given[name]}; give a whole number, {least} or more")
+    for name, least in (("buffer", 0), ("seed", 0), ("keep_features", 0), ("image_size", 1)):
+        left_out = given[name] is None and name in ("keep_features", "image_size")
+        if not left_out and (type(given[name]) is not int or given[name] < least):
+            raise UserError(f"{name} is {given[name]!r:.99}; give a whole number, {least} or more")
+    if not all(isinstance(name, str) for name in (given["method"], *given["plugins"])):
+        raise UserError(
+            f"method and plug-ins are {given['method']!r:.99} and {given['plugins']!r:.99}; give names"
+        )
     return given, collect_code([given["method"], *given["plugins"], given["encoder"]])
 
 
@@ -121,19 +126,15 @@ def load_model(
     allow_code: bool,
 ) -> Model:
     """Return the model of a state folder, for a classifier with its arguments; see `ContinualClassifier.load`."""
-    names = [c.method, *c.plugins, state.encoder]
+    config = state.config
+    names = [c.method, *c.plugins, state.encoder, config.method, *config.plugins, config.model.encoder]
     own = [n for n in names if file_of(n) or (":" in n and not n.startswith(("gplasc.", OBJECT)))]
     if own and not allow_code:
-        raise UserError(
-            f"{folder} runs Python code of its own ({own[0]}); if you trust where it comes from, add --allow-code, in "
-            "Python allow_code=True"
-        )
+        raise UserError(f"{folder} runs Python code of its own ({own[0]}); if you trust it, add --allow-code")
     if encoder is None and state.encoder.startswith(OBJECT):
-        raise UserError(
-            f"the state was learned with an encoder object ({state.encoder.removeprefix(OBJECT)}); load it in Python "
-            "with ContinualClassifier.load(path, encoder=...)"
-        )
-    code, config = read_code(folder, state), state.config
+        name = state.encoder.removeprefix(OBJECT)
+        raise UserError(f"the state has an encoder object ({name}); load it in Python with encoder=...")
+    code = read_code(folder, state)
     with code_folder(code) as root:  # from now on the copies are the user's files
         value = moved(state.encoder, root) if encoder is None else encoder
         c.method, c.plugins = moved((c.method, tuple(c.plugins)), root)

@@ -162,6 +162,8 @@ class Trained(Model):
         new = type(self)(self.options, state["classes"])
         self._take_learner(new)
         self.learner.load_state_dict(state["learner"])
+        if self.learner.ctx.num_classes != len(self.names):
+            raise ValueError(f"{len(self.names)} classes for {self.learner.ctx.num_classes} outputs")
         if "held" in state:  # of a state that has held-out images apart from the rows
             y = torch.tensor([self.names.index(self.names[n]) for n in self.rows.y.tolist()])
             self.rows = replace(self.rows, y=y).holding(**state["held"])

@@ -18,7 +18,7 @@ from gplasc.learning.checkpoints import digest
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.devices import Hardware
-from gplasc.learning.evaluator import Evaluator
+from gplasc.learning.evaluator import Evaluator, evaluation_samples
 from gplasc.learning.optimizer import RunOptimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
@@ -132,7 +132,8 @@ class Learner:
         """Set what follows from the task and the memory alone."""
         if task.index != self.position.task:
             raise ValueError(f"task {task.index} was given, but the next one is {self.position.task}")
-        _check_labels(task, sum(self.ctx.classes_per_task[: task.index]))
+        labels = (task.train.y, evaluation_samples(task, self.config).y)
+        _check_labels(task, sum(self.ctx.classes_per_task[: task.index]), labels)
         self.ctx._enter(task, past)
         self._grow(task.classes.stop)
         self.ctx.epochs = epochs_of(self.config.train, task.index) if self.method.trains else 0
@@ -322,7 +323,7 @@ class Learner:
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
 
 
-def _check_labels(task: Task, known: int) -> None:
+def _check_labels(task: Task, known: int, labels: Sequence[Tensor]) -> None:
     """Check that new classes follow those known, and that labels are those of its classes and perhaps earlier ones."""
     classes = task.classes
     if len(classes) and classes.start != known:
@@ -331,7 +332,7 @@ def _check_labels(task: Task, known: int) -> None:
             f"its first class must be {known}"
         )
     stop = known + len(classes)
-    for y in (task.train.y, task.test.y):
+    for y in labels:
         shifted = len(y) and y.min() < known and len(y[y >= known].unique()) < len(classes)
         if shifted or (len(y) and (y.min() < 0 or y.max() >= stop)):
             raise UserError(

@@ -50,7 +50,7 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
         module = importlib.import_module(f"gplasc.{package}.{name.replace('-', '_')}")
     else:
         hint = did_you_mean(name, _list(package))
-        raise UserError(f"there is no {noun} '{name}'; {hint} (your own: the path of a .py file)")
+        raise UserError(f"there is no {noun} {name!r:.99}; {hint} (your own: the path of a .py file)")
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, base)]
     own = [kind for kind in kinds if kind.__module__ == module.__name__]
     if len(own) != 1:
@@ -117,7 +117,7 @@ def error_in_user_file(error: BaseException) -> str | None:
     for frame, _ in frames:
         for value in frame.f_locals.values():
             for part in (value, *getattr(value, "components", ())):
-                if (module := type(part).__module__).startswith(_USER):
+                if (module := (part if isinstance(part, type) else type(part)).__module__).startswith(_USER):
                     file = sys.modules[module].__file__
                     return f"{reason}, with what {file} returned; `gplasc check {file}` looks for its mistake"
     return None

@@ -38,7 +38,7 @@ class Undecodable(UserError):
     def __init__(self, name: object, reason: str) -> None:
         super().__init__(
             f"{printable(str(name), lines=False)} cannot be decoded ({reason}); "
-            "replace it or leave it out, for image files with --skip-corrupt"
+            "replace it or leave it out, for image files with --skip-corrupt (skip_corrupt=True in Python)"
         )
 
 

@@ -50,7 +50,7 @@ def locate(request: Request, *, unpack: bool = True) -> Path:
         places = ", ".join(map(str, (*search_places(request.data_dir), *layout.elsewhere)))
         raise UserError(
             f"{info.name} was not found (searched: {places}); put {files} into one of these places, "
-            f"or name its place with --data-dir, or run `gplasc data get {info.name}`"
+            f"or name its place with --data-dir (data_dir= in Python), or run `gplasc data get {info.name}`"
         )
     if not unpack or path.is_dir():
         return path
