@@ -25,10 +25,6 @@ _NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 Value = TypeVar("Value")
 
 
-class _ProcessLost(UserError):
-    """Another process of the run has ended."""
-
-
 @dataclass(frozen=True)
 class Processes:
     """The processes that compute a run together; one process by default.
@@ -212,7 +208,7 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
     except RuntimeError as error:
         if not _connection_lost(error):
             raise
-        raise _ProcessLost(
+        raise UserError(
             f"process {processes.rank} {LOST} of the {processes.size} processes of this run; the last checkpoint is "
             "kept: run the same command again, on one process or on several, to continue"
         ) from error
