@@ -213,7 +213,7 @@ SAID = {
 
 def _without(words: list[str], option: str) -> list[str]:
     place = words.index(option)
-    return words[:place] + words[place + (1 if option == "--json" else 2) :]
+    return words[:place] + words[place + (1 if option in ("--json", "--quiet") else 2) :]
 
 
 def expanded(words: str) -> list[str]:
@@ -447,6 +447,23 @@ def test_hints_are_the_same_in_python(settings, answer):
     ):
         with pytest.raises(UserError, match=answer):
             make(**settings)
+
+
+def test_plugins_that_do_nothing_are_said(capsys):
+    words = [*_without(RUN, "--quiet"), "--set", "model.features=signed"]
+    assert call(*words, "--method", "ncm", "--plugin", "gplasc") == 0
+    assert "ncm+gplasc is ncm alone, which trains nothing: plug-ins do nothing" in capsys.readouterr().err
+    assert call(*words, "--method", "finetune", "--plugin", "gplasc") == 0
+    assert "do nothing" not in capsys.readouterr().err
+
+
+def test_messages_name_the_python_argument_where_python_users_see_them():
+    with pytest.raises(UserError, match=r"data_dir= in Python"):
+        gplasc.run("seq-cifar10", "er", out="out")
+    with pytest.raises(UserError, match=r'\*\*\{"unset.strength": VALUE\}'):
+        run(file("unset.py", own(setting="strength: float")))
+    with pytest.raises(UserError, match=r"cannot be written .* or out="):
+        run(out=file("taken", ""))
 
 
 def test_classes_come_in_the_order_that_is_given(capsys):

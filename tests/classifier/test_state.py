@@ -132,7 +132,7 @@ def test_code_that_any_part_of_an_index_names_needs_permission(place, new, tmp_p
     values["model"] = index["config"]["model"] | {"encoder": f"{path}:build"}
     change = {name: values[name]}
     forged(tmp_path / "state", {section: index[section] | change} if section else change)
-    with pytest.raises(UserError, match="if you trust where it comes from, add --allow-code"):
+    with pytest.raises(UserError, match="if you trust it, add --allow-code"):
         ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
     assert not mark.exists()
 

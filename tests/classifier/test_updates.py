@@ -141,8 +141,10 @@ def test_the_command_refuses_with_exit_code_3_and_keeps_the_candidate(tmp_path, 
     ):
         np.savez(tmp_path / f"{number}.npz", x=x.astype(np.float32), y=y)
     learn = ["learn", state, "--quiet", "--device", "cpu"]
-    assert call(*learn, tmp_path / "0.npz") == 0
-    assert call(*learn, tmp_path / "1.npz", "--min-accuracy", "40%", "--max-damage", "30%") == 0
+    assert call(*learn, tmp_path / "0.npz", "--reject", "0.05") == 0
+    more = ["--min-accuracy", "40%", "--max-damage", "30%", "--reject", "5%"]
+    assert call(*learn, tmp_path / "1.npz", *more) == 0
+    assert call(*learn, tmp_path / "1.npz", "--reject", "6%") == 2
     intact = (state / "state.json").read_bytes()
     assert call(*learn, tmp_path / "2.npz", "--max-damage", "0.1%", "--dry-run") == 3
     assert not (state / "candidate.json").exists()

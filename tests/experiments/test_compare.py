@@ -25,7 +25,6 @@ from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
 from gplasc.study._conclusions import conclusion
 from gplasc.study._contenders import plan_contenders
-from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.compare import (
     _test_cells,
@@ -38,6 +37,7 @@ from gplasc.study.compare import (
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
+from gplasc.study.processes import ThisProcess
 from gplasc.study.stored import choose, read_results
 from gplasc.study.tables import comparison_tables
 
@@ -57,6 +57,7 @@ class MineSettings(Settings):
     weight: float = Field(1.0, ge=0)
 
 class Mine(Plugin):
+    LIKE = "gplasc"
     Settings = MineSettings
 '''
 
@@ -665,7 +666,7 @@ def test_page_says_how_many_pairs_are_matched_and_how_many_survive():
 
 
 def here():
-    return _ThisProcess(Display())
+    return ThisProcess(Display())
 
 
 def preview(wanted, out):

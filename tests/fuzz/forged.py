@@ -272,7 +272,8 @@ def _parquet_bomb(place: Path, random: Random, outside: Path) -> str:
     )
     try:
         image = pyarrow.array(values)
-        image = pyarrow.DictionaryArray.from_arrays(np.zeros(rows, np.int32), image)
+        if not (pyarrow.types.is_nested(image.type) or image.null_count):  # not in dictionaries of parquet
+            image = pyarrow.DictionaryArray.from_arrays(np.zeros(rows, np.int32), image)
     except (pyarrow.ArrowException, TypeError):
         image = pyarrow.array(values * min(rows, 40))
     label = pyarrow.array(np.resize(np.array([0, 1]), len(image)))

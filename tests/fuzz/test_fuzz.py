@@ -1,8 +1,9 @@
-"""A few hundred generated cases with a fixed seed; `make fuzz` tries thousands."""
+"""Some generated cases with a fixed seed; `make fuzz` tries thousands."""
 
 import os
 import re
 import sys
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,15 +16,15 @@ from tests.fuzz.formats import FORMATS, Format
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in /proc")
 @pytest.mark.filterwarnings("default")
 def test_no_input_breaks_it(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["tests.fuzz", "--cases", "300", "--seed", "0"])
+    monkeypatch.setattr(sys, "argv", ["tests.fuzz", "--cases", "160", "--seed", "0"])
     code, printed = main(), capsys.readouterr().out
     assert code == 0, printed
     (line,) = re.findall(r"^all +(.*)$", printed, re.MULTILINE)
     tried, *counts = map(int, line.split())
-    assert tried == 300 == sum(counts)
+    assert tried == 160 == sum(counts)
     by_name = dict(zip(OUTCOMES, counts, strict=True))
-    assert by_name["clear"] > 150
-    assert by_name["accepted and equal"] > 10
+    assert by_name["clear"] > 80
+    assert by_name["accepted and equal"] > 5
 
 
 def test_damage_is_the_same_for_the_same_seed_and_changes_something():
@@ -81,7 +82,10 @@ def test_the_driver_finds_what_must_not_happen(use, what, monkeypatch, tmp_path)
     monkeypatch.setitem(
         FORMATS, "made up", Format(lambda place: None, lambda *_: "nothing", once, checksum=True)
     )
-    limits = Limits(seconds=20.0 if use is _grow else 2.0, bytes=700 * 10**6)
+    ours = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )  # a child begins with it
+    limits = Limits(seconds={_grow: 20.0, _hang: 0.2}.get(use, 2.0), bytes=ours + 300 * 10**6)
     (outcome,) = run_cases([("made up", 0)], tmp_path, seed=0, limits=limits)
     assert outcome.what == what, outcome.detail
     assert outcome.wrong

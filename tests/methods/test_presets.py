@@ -163,7 +163,7 @@ def test_a_copy_of_a_method_has_its_settings(name, tmp_path):
     assert ours.config.model == theirs.config.model
     assert list(ours.config.options.values()) == list(theirs.config.options.values())
     assert f"takes the presets of {name};" in ours.notes[0]
-    assert not theirs.notes
+    assert not theirs.presets
 
 
 STREAMS = ("seq-cifar10", "seq-cifar100", "seq-digits", "seq-mnist", "cub200")
@@ -224,7 +224,7 @@ def test_a_class_of_no_family_needs_like(tmp_path):
     with pytest.raises(UserError, match="like is 'er' for the method 'co2l'"):
         RunRequest("seq-cifar10", "co2l", like="er").resolve()
     path.write_text(path.read_text().replace("pass", "LIKE = 'err'"))
-    with pytest.raises(UserError, match=r"LIKE of Alone in .*alone.py is 'err'; did you mean 'er'"):
+    with pytest.raises(UserError, match=r"LIKE in .*alone.py is 'err'; did you mean 'er'"):
         RunRequest("seq-cifar10", str(path)).resolve()
 
 
@@ -234,7 +234,9 @@ def test_what_takes_no_presets_is_said_by_every_command(tmp_path, monkeypatch, c
     place = ["--scale", "smoke", "--device", "cpu", "--out", "runs"]
     words = ["--stream", "seq-digits", "--set", "train.epochs=1", *place]
     Path("alone.py").write_text(ALONE)
-    said = "alone.py takes no presets: every stream has the defaults; to name the built-in method"
+    said = (
+        "alone.py takes no presets: every stream has the defaults; for those of a built-in method, write LIKE"
+    )
     assert call("run", "--method", "alone.py", *words) == 0
     assert said in capsys.readouterr().err
     for command in (["show", "alone.py"], ["check", "alone.py"]):

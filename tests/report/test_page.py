@@ -18,7 +18,7 @@ from gplasc.report.findings import find_findings, headline
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.page import _build_sections, _write_blocks, build_report, write_report
 from gplasc.report.panels import make_panels
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.results.record import Record, write_record
 
 VOID = {"meta", "link", "img", "br", "input"}

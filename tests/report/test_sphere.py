@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.report.blocks import render_blocks
 
 from gplasc.report import style
 from gplasc.report.projection import feature_sphere
-from gplasc.report.render import render, render_blocks
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sphere import (
     Array,
     Cap,

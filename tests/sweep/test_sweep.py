@@ -312,11 +312,11 @@ def test_unique_keeps_the_first(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["margin"], "is no axis of a grid"),
-        (["margin="], "is no axis of a grid"),
-        (["margin=[]"], "is no axis of a grid"),
-        (["margin=0.1,,0.2"], "is no axis of a grid"),
-        (["=1"], "is no axis of a grid"),
+        (["margin"], "is not an axis of a grid"),
+        (["margin="], "is not an axis of a grid"),
+        (["margin=[]"], "is not an axis of a grid"),
+        (["margin=0.1,,0.2"], "is not an axis of a grid"),
+        (["=1"], "is not an axis of a grid"),
         (["margin=1", "margin=2"], "given twice"),
         (["plugin=none", "plugins=gplasc"], "given twice"),
         (["seed=1,2"], "--seeds"),

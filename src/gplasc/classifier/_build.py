@@ -130,15 +130,10 @@ def load_model(
     names = [c.method, *c.plugins, state.encoder, config.method, *config.plugins, config.model.encoder]
     own = [n for n in names if file_of(n) or (":" in n and not n.startswith(("gplasc.", OBJECT)))]
     if own and not allow_code:
-        raise UserError(
-            f"{folder} runs Python code of its own ({own[0]}); if you trust where it comes from, add --allow-code, in "
-            "Python allow_code=True"
-        )
+        raise UserError(f"{folder} runs Python code of its own ({own[0]}); if you trust it, add --allow-code")
     if encoder is None and state.encoder.startswith(OBJECT):
-        raise UserError(
-            f"the state was learned with an encoder object ({state.encoder.removeprefix(OBJECT)}); load it in Python "
-            "with ContinualClassifier.load(path, encoder=...)"
-        )
+        name = state.encoder.removeprefix(OBJECT)
+        raise UserError(f"the state has an encoder object ({name}); load it in Python with encoder=...")
     code = read_code(folder, state)
     with code_folder(code) as root:  # from now on the copies are the user's files
         value = moved(state.encoder, root) if encoder is None else encoder

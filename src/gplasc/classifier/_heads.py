@@ -108,6 +108,12 @@ def seconds(name: str, rows: int, classes: int, dim: int) -> float:
     return (scoring + (FOLDS + 1) * fitting) / _RATE
 
 
+def _is_worse(gap: Tensor) -> bool:
+    """Tell whether the sum of paired differences (N,) is above its standard error."""
+    total = gap.sum()
+    return bool(total > (gap.square().sum() - total**2 / max(len(gap), 1)).sqrt())
+
+
 def compare_heads(
     names: Sequence[str], x: Tensor, y: Tensor, fold: Tensor, classes: int
 ) -> tuple[list[HeadScore], str, Tensor]:
@@ -123,28 +129,18 @@ def compare_heads(
     reasons = {}
     for name in sorted(names, key=costs.__getitem__):
         if costs[name] > left and scores:
-            reasons[name] = (
-                f"left out: it would take about {costs[name]:,.0f} s of {_SECONDS:.0f} s for all heads"
-            )
+            reasons[name] = f"left out: it would take about {costs[name]:,.0f} s of {_SECONDS:.0f} s for all"
             continue
         left -= costs[name]
         scores[name] = cross_validate(name, x, y, fold, classes)
         right[name] = (scores[name].argmax(1) == y)[mask].double()
     best = max(right, key=lambda name: right[name].sum())
-    gaps = {name: right[best] - right[name] for name in HEADS if name in right}
-    chosen = next(name for name, gap in gaps.items() if not gap.sum() > count**0.5 * gap.std(correction=0))
+    chosen = next(name for name in HEADS if name in right and not _is_worse(right[best] - right[name]))
     if len(names) > 1:
-        reasons[chosen] = "chosen: " + (
-            "the best" if chosen == best else f"{best} is not better by a standard error"
-        )
-    table = [
-        HeadScore(
-            name=name,
-            right=int(right[name].sum()) if name in right else None,
-            of=count,
-            reason=reasons.get(name, ""),
-        )
-        for name in HEADS
-        if name in names
-    ]
+        reasons[chosen] = "chosen: the best"
+        if chosen != best:
+            reasons[chosen] = f"chosen: {best} is not better by a standard error"
+    counts = {name: int(part.sum()) for name, part in right.items()}
+    tried = [name for name in HEADS if name in names]
+    table = [HeadScore(name=n, right=counts.get(n), of=count, reason=reasons.get(n, "")) for n in tried]
     return table, chosen, scores[chosen]

@@ -89,10 +89,8 @@ class Intake:
             digest = hashlib.sha256(x.contiguous().numpy().data).digest()[:16]
             before, where = seen.get(digest) or (known.get(digest, label), "learned earlier")
             if before != label and not self.features:  # equal rows of features may be of different things
-                raise InputError(
-                    f"the same image has the labels {before!r} ({where}) and {label!r} ({name}); "
-                    "delete it from one of the classes"
-                )
+                both = f"{before!r} ({where}) and {label!r} ({name})"
+                raise InputError(f"the same image has the labels {both}; delete it from one of the classes")
             if before == label and (digest in seen or digest in known):
                 counts["repeated images left out" if digest in seen else "already learned"] += 1
             else:
@@ -116,10 +114,8 @@ class Intake:
             raise InputError(f"{root} has no class folders; put images into {root}/CLASS/IMAGE.jpg")
         nested = next((path for path in files if len(path.parts) > 2), None)
         if nested and not self._parent:
-            raise InputError(
-                f"{root / nested} is in a folder inside a class folder; add --labels parent if the folder of each "
-                "image is its class, or move the images"
-            )
+            where = f"{root / nested} is in a folder inside a class folder"
+            raise InputError(f"{where}; move it, or add --labels parent if the innermost folder is the class")
         every = {path.relative_to(root) for path in root.rglob("[!.]*") if path.is_file()}
         if others := [p for p in sorted(every - {*files}) if not any(part[0] == "." for part in p.parts)]:
             kinds = Counter(path.suffix.lower() or "no suffix" for path in others).most_common(4)
@@ -142,9 +138,8 @@ class Intake:
         single = isinstance(data, (list, tuple)) and not isinstance(_first(data), (list, tuple, float, int))
         rows, given = data if single else as_rows(data), as_labels(labels)
         if len(given) != len(rows):
-            raise InputError(
-                f"there are {len(rows)} images and {len(given)} labels; give one label for each image"
-            )
+            counts = f"there are {len(rows)} images and {len(given)} labels"
+            raise InputError(f"{counts}; give one label for each image")
         self.total = len(rows)
         for number, (row, label) in enumerate(zip(rows, given, strict=True)):
             yield read_one(row) if single else row, label, f"number {number}"
@@ -158,9 +153,8 @@ def _first(data: Any) -> Any:
 def _iterate_pairs(data: Any) -> Iterator[tuple[Tensor, Label, str]]:
     """Read pairs of image and label, or batches of a DataLoader."""
     if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
-        raise InputError(
-            f"X is a {type(data).__name__}; give an array of images, a folder, or an iterable of (image, label)"
-        )
+        kind = type(data).__name__
+        raise InputError(f"X is of type {kind}; give an array of images, a folder, or an iterable of pairs")
     count = 0
     try:
         for item in data:
@@ -177,11 +171,9 @@ def _iterate_pairs(data: Any) -> Iterator[tuple[Tensor, Label, str]]:
         raise
     except Exception as error:  # a user's iterable may raise anything
         reason = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"the iterable ended after {count} images with {reason}; nothing was learned"
-        ) from error
+        raise InputError(f"the iterable ended after {count} images with {reason}") from error
     if isinstance(data, Sized) and count < len(data):
-        raise InputError(f"the iterable ended after {count} of {len(data)} images; nothing was learned")
+        raise InputError(f"the iterable ended after {count} of {len(data)} images")
 
 
 def _read_npz(path: Path, names: str) -> list[Any]:
@@ -189,7 +181,7 @@ def _read_npz(path: Path, names: str) -> list[Any]:
     arrays = read_arrays(path)
     if missing := set(names) - set(arrays):
         raise InputError(
-            f"{path} has no array '{min(missing)}'; write it with numpy.savez(path, x=features, y=labels)"
+            f"{path} has no array '{min(missing)}'; write it with numpy.savez(path, x=..., y=...)"
         )
     return [arrays[name] for name in names]
 
@@ -207,10 +199,7 @@ def as_rows(data: Any) -> Tensor:
         if isinstance(x, Tensor) and x.is_floating_point() and x.ndim in (3, 4) and x.numel():
             low, high = float(x.min()), float(x.max())
             if not 0 <= low <= high <= 1:
-                span = f"{low:g} to {high:g}"
-                raise InputError(
-                    f"X has float values from {span}; give images as uint8, or floats from 0 to 1"
-                )
+                raise InputError(f"X has float values from {low:g} to {high:g}; give uint8, or 0 to 1")
             x = (x.detach().cpu() * 255).round().to(torch.uint8)
         return as_images(x, "X")
     except (UserError, ValueError, TypeError) as error:
@@ -257,7 +246,7 @@ def fit(x: Tensor, shape: tuple[int, ...]) -> Tensor:
         raise InputError("features were given, but the classifier learned images; give images")
     if len(x) not in (1, shape[0]):
         raise InputError(
-            f"images have {len(x)} channels, the first that were learned had {shape[0]}; convert them to gray"
+            f"images have {len(x)} channels, not {shape[0]} as those before; convert them to gray"
         )
     return fit_square(x.expand(shape[0], -1, -1).unsqueeze(0), shape[-1])[0]
 
@@ -265,13 +254,10 @@ def fit(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _fit_features(x: Tensor, dim: int) -> Tensor:
     """Return features rounded to float16."""
     if x.ndim != 1 or len(x) != dim:
-        raise InputError(
-            f"X has {x.shape[-1]} features, but ContinualClassifier is expecting {dim} features as input"
-        )
+        found = f"X has {x.shape[-1]} features"
+        raise InputError(f"{found}, but ContinualClassifier is expecting {dim} features as input")
     if float(x.abs().max()) > _LARGEST:
-        raise InputError(
-            f"a feature is above {_LARGEST:,.0f}, the largest that is kept; divide all of them by a constant"
-        )
+        raise InputError(f"a feature is above {_LARGEST:,.0f}; divide all of them by a constant")
     return x.half().float()
 
 

@@ -125,9 +125,7 @@ class Model(ABC):
         if missing := [label for label in (old, name) if label not in self.names and (label == old or merge)]:
             raise UserError(f"there is no class {missing[0]!r}; `gplasc info STATE` lists them")
         if name is not None and not merge and (name in self.names or type(name) is not type(old)):
-            raise UserError(
-                f"{name!r} is a class already, or no label like {old!r}; classes are joined by merge"
-            )
+            raise UserError(f"{name!r} is a class, or no label like {old!r}; classes are joined by merge")
         if name == old or (len(self.labels) == 1 and name is None):
             raise UserError(f"{old!r} is the same class" if name else f"{old!r} is the only class")
         new = copy.copy(self)

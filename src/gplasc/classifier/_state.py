@@ -117,10 +117,8 @@ def read_state(folder: Path, name: str = INDEX) -> State:
             "new folder, month by month: `gplasc learn NEW FOLDER`"
         )
     if number > FORMAT:
-        raise UserError(
-            f"{folder} has the format {number}, this version reads {FORMAT}; install gplasc "
-            f"{index.get('gplasc', 'of a later version')} or later"
-        )
+        formats = f"{folder} has the format {number}, this version reads {FORMAT}"
+        raise UserError(f"{formats}; install gplasc {index.get('gplasc', 'of a later version')} or later")
     try:
         if digest != _digest(index):
             raise ValueError("its checksum differs")
@@ -320,9 +318,7 @@ def held(folder: Path) -> Iterator[None]:
         try:
             stack.enter_context(locked(folder / _LOCK, wait=False))
         except Held:
-            raise UserError(
-                f"another process is learning in {folder}; wait for it, or stop it before you continue"
-            ) from None
+            raise UserError(f"another process is learning in {folder}; wait for it, or stop it") from None
         except OSError as error:
             raise UserError(f"{folder} cannot be written ({error.strerror}); choose another place") from None
         remove_leftovers(folder)

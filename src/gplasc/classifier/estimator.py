@@ -347,9 +347,8 @@ class ContinualClassifier:
             except FileNotFoundError:  # another process has just written the next state
                 continue
             except MISFIT as error:
-                raise UserError(
-                    f"what {path} holds does not fit its settings ({misfit(error)}); restore the folder from a copy"
-                ) from error
+                problem = f"what {path} holds does not fit its settings ({misfit(error)})"
+                raise UserError(f"{problem}; restore the folder from a copy") from error
         raise UserError(f"files of {path} are missing; restore the state folder from a copy")
 
     # ---- the model ---------------------------------------------------------------------------------------------

@@ -84,9 +84,7 @@ class _FromPixels(nn.Module):
 def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:
     size = pipeline.size
     if not size:
-        raise UserError(
-            "the classifier learned features, so there is no encoder to export; export safetensors"
-        )
+        raise UserError("the classifier learned features and has no encoder; export safetensors")
     example = torch.zeros(2, size + 3, size + 5, pipeline.channels, dtype=torch.uint8)
     dims = torch.export.Dim
     shapes = {"images": {0: dims("batch", min=1), 1: dims("height", min=2), 2: dims("width", min=2)}}
@@ -96,9 +94,8 @@ def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:
             return torch.export.export(module, (example,), dynamic_shapes=shapes)
     except Exception as error:  # a user's encoder may use what cannot be exported
         reason = str(error).partition("\n")[0]
-        raise UserError(
-            f"the encoder cannot be exported ({type(error).__name__}: {reason}); export safetensors instead"
-        ) from error
+        reason = f"{type(error).__name__}: {reason}"
+        raise UserError(f"the encoder cannot be exported ({reason}); export safetensors instead") from error
 
 
 def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gplasc.classifier._build import check_parameters, plain
 from gplasc.classifier._code import moved
-from gplasc.classifier._gate import Label, Share, TaskRecord
+from gplasc.classifier._gate import Label, Share, TaskRecord, check_share
 from gplasc.classifier._intake import Intake, list_files
 from gplasc.classifier._model import Model, Work
 from gplasc.classifier._state import (
@@ -83,6 +83,8 @@ def learn_folder(state: Path, folder: Path, parameters: Mapping[str, Any], call:
         UserError: If something is not allowed; the state is as it was.
         Interrupted: If the process was asked to stop; what was learned so far is kept.
     """
+    if "reject" in parameters:
+        parameters = {**parameters, "reject": check_share("reject", parameters["reject"])}
     with held(state):
         exists, pending = (state / INDEX).exists(), state / PENDING
         if exists:
@@ -139,19 +141,15 @@ class _Pending:
                     "or add --discard to give it up"
                 )
         except checkpoints.MISFIT as error:
-            raise UserError(
-                f"the checkpoint in {self._folder} does not fit ({checkpoints.misfit(error)}); "
-                "add --discard to give it up"
-            ) from error
+            reason = f"the checkpoint in {self._folder} does not fit ({checkpoints.misfit(error)})"
+            raise UserError(f"{reason}; add --discard to give it up") from error
 
 
 def _check_unchanged(state: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     for name, value in plain(moved(given, "")).items():
         if saved.get(name) != value:
-            raise UserError(
-                f"{name} is {value!r}, but the classifier in {state} has {saved.get(name)!r}; "
-                "leave it out, or begin a new state"
-            )
+            now = f"{name} is {value!r}, but the classifier in {state} has {saved.get(name)!r}"
+            raise UserError(f"{now}; leave it out, or begin a new state")
 
 
 # ---- edits -----------------------------------------------------------------------------------------------------------

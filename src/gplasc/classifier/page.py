@@ -15,8 +15,7 @@ from gplasc._io.text import html_text
 from gplasc.classifier._gate import Share
 from gplasc.classifier._rows import Rows
 from gplasc.classifier._state import CANDIDATE, INDEX, read_rows, read_state
-from gplasc.report.render import render
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 
 _MOST_PAIRS, _MOST_PICTURES = 40, 48
 

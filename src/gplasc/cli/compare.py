@@ -92,7 +92,7 @@ def _compare(
     For example:
     gplasc compare --stream seq-digits --methods co2l er --plugins gplasc gplasc-plus --seeds 0 1 2
     gplasc compare --stream seq-fashion --methods co2l --plugins gplasc --tune 8
-    gplasc compare --plan results/plans/digits.toml
+    gplasc compare --plan results/plans/small-streams.toml
 
     Args:
         stream: Name of a stream (see `gplasc list`), folder:PATH or npz:PATH.

@@ -15,15 +15,12 @@ _DEVICES_WITHOUT_SYNC = ("cpu",)
 _CHECK_EVERY = 100
 _SMALLEST_CENTER = 1e-3
 _FEWEST_ROWS = 8
-# Rows whose squared distance to their mean is below this have the same direction. An untrained encoder can give such
-# rows too, so only many batches in a row count as a collapse.
+# Squared distance to their mean of rows that have the same direction. An untrained encoder can give such rows too, so
+# only many batches in a row count as a collapse.
 _SAME_DIRECTION = 1e-4
 _SAME_CALLS = 20
 
-_ADVICE = (
-    'pass frame="nonnegative", or use features that can be negative, for example the encoder\'s output before its '
-    "last ReLU."
-)
+_ADVICE = 'pass frame="nonnegative", or use features that can be negative: those before the last ReLU.'
 
 
 class Monitor:
@@ -85,16 +82,13 @@ class Monitor:
             state = "compiled, not watched" if not self._watched else state
             state = "features without gradient" if self._detached else state
             states[name] = state if float(term) else "zero"
-        sizes = ", ".join(
-            f"{name} {float(self._terms[name]):z.3g} ({state})" for name, state in states.items()
-        )
+        sizes = ", ".join(f"{name} {float(self._terms[name]):z.3g} ({states[name]})" for name in states)
         return f"{'yes' if 'acts' in states.values() else 'no'}: {sizes}"
 
     def note(self, **values: float | Tensor) -> None:
         """Store measurements of the last step, without synchronizing the device."""
-        self.seen |= {
-            name: value.detach() if isinstance(value, Tensor) else value for name, value in values.items()
-        }
+        for name, value in values.items():
+            self.seen[name] = value.detach() if isinstance(value, Tensor) else value
 
     def report(self) -> dict[str, float]:
         """Return the measurements as numbers and give the warnings that waited for it. Synchronizes the device."""

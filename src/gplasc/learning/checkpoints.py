@@ -14,16 +14,7 @@ from torch import Tensor
 from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_bytes
 
-MISFIT = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    RuntimeError,
-    AssertionError,
-    OverflowError,
-)
+MISFIT = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError, OverflowError)
 """What loading a state raises that is intact, but was not written by what reads it."""
 LARGEST = 16 * 2**30  # bytes of a file of tensors
 _DIGEST = hashlib.sha256().digest_size

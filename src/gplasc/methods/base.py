@@ -50,7 +50,6 @@ class ContrastiveMethod(Method[ContrastiveType]):
     views: ClassVar[int] = 2
     augmentation: AugmentationKind = "contrastive"
     pool: ClassVar[PoolKind] = "mixed"
-
     heads: frozenset[Head] = frozenset({"projection"})
 
     def __init__(self, settings: ContrastiveType) -> None:

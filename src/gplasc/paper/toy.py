@@ -26,8 +26,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Marked, Table
 from gplasc.paper.descent import Shape, descend, r2scl, random_points
 from gplasc.report import style
-from gplasc.report.render import render
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sphere import Array, Cap, Sphere, TaskFeatures, sphere_figure
 
 _NUM_CLASSES = 3

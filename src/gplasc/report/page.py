@@ -13,8 +13,7 @@ from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.report.findings import find_findings, headline
 from gplasc.report.panels import Panel, make_panels
-from gplasc.report.render import render
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sections.accuracy import accuracy_by_task, forgetting, matrices, settings_effect
 from gplasc.report.sections.geometry import geometry
 from gplasc.report.sections.provenance import provenance, time

@@ -170,6 +170,8 @@ def group_records(records: Iterable[Record]) -> tuple[list[Group], list[str]]:
         first = same.setdefault(key, {}).setdefault(record.seed, record)
         if first.run_id != record.run_id:
             left_out.append(f"the run {record.run_id}, which has data, settings and seed of {first.run_id}")
+        elif first.matrix != record.matrix:
+            left_out.append(f"another result of the run {record.run_id}")
     return [Group.of(runs.values()) for runs in same.values()], left_out
 
 

@@ -70,7 +70,7 @@ def _expect(stream: Stream, encoder: Encoder | None, announced: bool) -> Expecte
     return Expected(images, stream.classes_per_task[0])
 
 
-def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
+def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
     dim, projection, classifier = encoder.feature_dim, None, None
@@ -79,9 +79,7 @@ def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num
         projection = ProjectionHead(dim, **sizes, generator=random["weights.projection"])
     if "classifier" in heads:
         generator = random["weights.classifier"]
-        classifier = LinearClassifier(
-            dim, num_classes, generator=generator, initialization=model.initialization
-        )
+        classifier = LinearClassifier(dim, classes, generator=generator, initialization=model.initialization)
     return Network(encoder, projection, classifier)
 
 

@@ -215,7 +215,7 @@ def _planned(record: Record, given: Sequence[str | None], encoder: EncoderChoice
     names, wanted = [record.method, *record.plugins], str(record.flat.get("model.encoder", ""))
     named = [*given, *[None] * len(names)][: len(names)]
     code = [  # what the record names, the argument for it, and what was given with its digest
-        (name, "plugins" if place else "method", own, own and source_digest(own))
+        (name, "plugins" if place else "method", own, source_digest(own) if own and is_file(own) else own)
         for place, (name, own) in enumerate(zip(names, named, strict=True))
         if is_file(name)
     ]

@@ -42,18 +42,18 @@ class RunSpec(Settings):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about the presets."""
-        notes = []
+        """What the user should know about the presets, and of plug-ins that do nothing."""
+        notes, config = [], self.config
         for name, owner in self.presets.items():
-            is_method = name == self.config.method
-            noun, built_in = ("method", "er") if is_method else ("plug-in", "gplasc")
-            ways = f"LIKE = '{built_in}' in its class" + is_method * ", --like er, or like='er' in Python"
-            text = (
-                f"takes the presets of {owner}"
-                if owner
-                else "takes no presets: every stream has the defaults"
+            noun, ways = "plug-in", "LIKE = 'gplasc' in its class"
+            if name == config.method:
+                noun, ways = "method", "LIKE = 'er' in its class, --like er, or like='er' in Python"
+            taken = f"the presets of {owner}" if owner else "no presets: every stream has the defaults"
+            notes.append(f"{name} takes {taken}; for those of a built-in {noun}, write {ways}")
+        if config.plugins and not find_method(config.method).trains:
+            notes.append(
+                f"{config.title} is {config.method} alone, which trains nothing: plug-ins do nothing"
             )
-            notes.append(f"{name} {text}; to name the built-in {noun} whose presets it takes, write {ways}")
         return tuple(notes)
 
     @property
@@ -68,7 +68,7 @@ class RunSpec(Settings):
 
     def require_presets(self) -> None:
         """Refuse a component of the user's own that is of no family that has presets."""
-        for note, owner in zip(self.notes, self.presets.values(), strict=True):
+        for note, owner in zip(self.notes, self.presets.values(), strict=False):
             if owner is None:
                 raise UserError(note)
 
@@ -198,8 +198,7 @@ class RunRequest:
             native = computes_bfloat16(check_device(None))
             config, sources[_PRECISION] = _with_precision(config, native=native), _OPEN
         sources = {name: sources.get(name, OURS) for name in config.flat()}
-        own = zip(components, owners.values(), strict=True)
-        presets = {name: owner for name, owner in own if is_file(name)}
+        presets = {n: owner for n, owner in zip(components, owners.values(), strict=True) if is_file(n)}
         spec = RunSpec(config=config, sources=sources, presets=presets)
         return spec._identify("encoder", encoder.identity)
 
@@ -280,9 +279,7 @@ def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
         if "LIKE" in vars(base):
             known = list_methods() if issubclass(kind, Method) else list_plugins()
             if (owner := str(vars(base)["LIKE"])) not in known:
-                raise UserError(
-                    f"LIKE of {kind.__name__} in {name} is '{owner}'; {did_you_mean(owner, known)}"
-                )
+                raise UserError(f"LIKE in {name} is '{owner}'; {did_you_mean(owner, known)}")
             return owner
         package, _, module = base.__module__.rpartition(".")
         if package in ("gplasc.methods", "gplasc.plugins") and module != "base":

@@ -65,7 +65,7 @@ class RunFolder:
                 ) from None
             except OSError as error:
                 raise UserError(
-                    f"the folder {self.path} cannot be written ({error.strerror}); choose another with --out"
+                    f"the folder {self.path} cannot be written ({error.strerror}); choose another: --out, or out="
                 ) from None
             remove_leftovers(self.path)
             yield

@@ -22,6 +22,7 @@ from gplasc.errors import UserError
 _Kind = TypeVar("_Kind")
 _USER = "gplasc_user_"  # the names of modules of users' files begin with this
 _RESERVED = ("data", "model", "train", "probe")
+_REFERENCES = "write FILE.py:function or package.module:function"
 _copies: dict[str, Path] = {}
 
 
@@ -48,15 +49,12 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
     elif name in _list(package):
         module = importlib.import_module(f"gplasc.{package}.{name.replace('-', '_')}")
     else:
-        raise UserError(
-            f"there is no {noun} {name!r:.99}; {did_you_mean(name, _list(package))} (your own: the path of a .py file)"
-        )
+        hint = did_you_mean(name, _list(package))
+        raise UserError(f"there is no {noun} {name!r:.99}; {hint} (your own: the path of a .py file)")
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, base)]
     own = [kind for kind in kinds if kind.__module__ == module.__name__]
     if len(own) != 1:
-        raise UserError(
-            f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
-        )
+        raise UserError(f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; one is needed")
     return own[0]
 
 
@@ -148,11 +146,9 @@ def read_from_copies(copies: Mapping[str, Path]) -> None:
 
 
 def _split(reference: str) -> tuple[str, str]:
-    place, colon, name = reference.rpartition(":")
-    if not colon or not place or not name.isidentifier():
-        raise UserError(
-            f"the encoder '{reference}' is no reference; write FILE.py:function or package.module:function"
-        )
+    place, _, name = reference.rpartition(":")
+    if not place or not name.isidentifier():
+        raise UserError(f"the encoder '{reference}' is no reference; {_REFERENCES}")
     return place, name
 
 
@@ -161,9 +157,7 @@ def _origin(module: str) -> str:
     with suppress(ImportError, ValueError):
         if (spec := importlib.util.find_spec(module)) and spec.origin:
             return spec.origin
-    raise UserError(
-        f"the encoder module {module} is not installed; write FILE.py:function or package.module:function"
-    )
+    raise UserError(f"the encoder module {module} is not installed; {_REFERENCES}")
 
 
 @lru_cache
@@ -200,6 +194,5 @@ def _import(place: str, noun: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         kind = "file" if is_file(place) else "module"
-        raise UserError(
-            f"the {noun} {kind} {place} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"the {noun} {kind} {place} cannot be imported: {reason}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gplasc._io.table import Column, Table
 from gplasc.results.group import CLASS_IL, Group, differing_settings, say_differing
@@ -19,9 +19,9 @@ class _Test:
     row: Group
     base: Group | None
     paired: Difference
-    p: float
     others: tuple[str, ...]
     """The differences to the further bases, in words."""
+    p: float = 1.0
 
     @property
     def verdict(self) -> str:
@@ -34,17 +34,15 @@ class _Test:
 def _run_tests(results: Results) -> list[_Test]:
     """Return the tests of the family on every stream and with every buffer."""
     groups = results.groups(stage="test")
-    rows = [group for group in groups if group.labels["row"] in results.plan.family]
-    bases = [row.base_among(groups) for row in rows]
-    paired = [
-        row.difference(CLASS_IL, base) if base else Difference.of({}, {})
-        for row, base in zip(rows, bases, strict=True)
-    ]
-    others = []
-    for row in rows:
+    tests = []
+    for row in (group for group in groups if group.labels["row"] in results.plan.family):
+        base = row.base_among(groups)
+        paired = row.difference(CLASS_IL, base) if base else Difference.of({}, {})
         gains = {name: row.gain(CLASS_IL, groups, number) for number, name in enumerate(row.bases) if number}
-        others.append(tuple(f"{gain.mean:+.2f} over {name}" for name, gain in gains.items() if gain))
-    return list(map(_Test, rows, bases, paired, holm([one.p for one in paired]), others))
+        others = tuple(f"{gain.mean:+.2f} over {name}" for name, gain in gains.items() if gain)
+        tests.append(_Test(row, base, paired, others))
+    corrected = holm([test.paired.p for test in tests])
+    return [replace(test, p=p) for test, p in zip(tests, corrected, strict=True)]
 
 
 def tests_table(results: Results, stream: str) -> Table | None:

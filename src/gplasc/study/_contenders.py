@@ -128,13 +128,9 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
         some_own = any(map(is_file, plan.methods))
         rows = [row for row in rows if row.method in plan.methods]
         known = {row.method for row in rows if not row.plugins}
-        rows += [
-            Row(
-                name=_stem(method), method=method, like=plan.like if is_file(method) or not some_own else None
-            )
-            for method in plan.methods
-            if method not in known
-        ]
+        for method in (name for name in plan.methods if name not in known):
+            like = plan.like if is_file(method) or not some_own else None
+            rows.append(Row(name=_stem(method), method=method, like=like))
     if plan.plugins:
         own = {(row.name, row.plugins): row for row in rows}
         alone, rows = [row for row in rows if not row.plugins], []

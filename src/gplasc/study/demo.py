@@ -8,7 +8,7 @@ from gplasc._io.display import Display
 from gplasc._io.table import Table
 from gplasc.report.page import build_report
 from gplasc.report.projection import feature_sphere
-from gplasc.report.section import Section
+from gplasc.report.render import Section
 from gplasc.report.sphere import Sphere
 from gplasc.results.group import CLASS_IL, Measure
 from gplasc.runs.result import Restored

@@ -63,7 +63,7 @@ class Row(Settings):
     method: str
     plugins: tuple[str, ...] = ()
     like: str | None = Field(
-        None, description="built-in method whose presets a method of the user's own takes"
+        None, description="built-in method whose presets a method of a user's file takes"
     )
     settings: dict[str, Any] = Field(default_factory=dict)
     base: str | None = Field(None, description="row that this one is compared with, seed by seed")

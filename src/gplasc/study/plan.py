@@ -77,10 +77,10 @@ class ComparePlan(Settings):
             raise UserError("--seeds and --tune-seeds need at least one seed each")
         both = sorted({*self.seeds} & {*self.tune_seeds, *self.base_seeds})
         if both:
+            bases = f", and the bases are chosen with {', '.join(map(str, self.base_seeds))}"
             raise UserError(
                 f"the seed {both[0]} is given for tuning and for the test; --seeds and --tune-seeds must differ"
-                + (f", and the bases are chosen with {', '.join(map(str, self.base_seeds))}")
-                * (both[0] in self.base_seeds)
+                f"{bases if both[0] in self.base_seeds else ''}"
             )
         if self.trials < 1:
             option = "--trials" if self.experiment else "--tune"

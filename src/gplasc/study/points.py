@@ -40,7 +40,7 @@ def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
         values = listed if isinstance(listed, list) else [parse_value(v.strip()) for v in text.split(",")]
         if not name or not equals or not values or "" in values:
             raise UserError(
-                f"'{word}' is no axis of a grid; write name=value,value, for example margin=0,0.1"
+                f"'{word}' is not an axis of a grid; write name=value,value, for example margin=0,0.1"
             )
         if name in axes:
             raise UserError(

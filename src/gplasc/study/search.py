@@ -93,6 +93,8 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
     """Search, print the best trials, and write ``best.toml`` and ``trials.csv``; return their paths."""
+    for note in search.request.resolve().notes:
+        display.say(note)
     if not search.space:
         raise UserError(
             "the paper searched no setting of this method; give some with --space NAME=VALUE,VALUE"

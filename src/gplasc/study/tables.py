@@ -78,7 +78,7 @@ class _Number:
         changed = self.scale == "paper" and bool(caption.changed)
         self.is_reproduction = self.scale == "paper" and caption.comparable and not changed
         self.published = self._published(group.labels["row"])
-        # There is no gap of synthetic images, of a changed protocol or a plug-in in another form.
+        # Synthetic images, a changed protocol and a plug-in in another form have no gap.
         own = not caption.comparable or self.scale == "smoke" or changed or group.row != group.labels["row"]
         theirs = None if own or not self.spread.count else self.published
         same_buffer = theirs is not None and theirs.buffer == caption.buffer(group)

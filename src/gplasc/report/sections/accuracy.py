@@ -13,7 +13,7 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.panels import LINES, ROWS, Panel, label
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.report.wording import file_name, say_values, show_difference, show_spread
 from gplasc.results.group import Group, Measure, varying_settings
 from gplasc.results.statistics import Spread, spread

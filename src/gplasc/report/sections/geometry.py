@@ -10,7 +10,7 @@ from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.panels import LINES, Panel
 from gplasc.report.projection import center_sphere
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.report.sphere import Sphere
 from gplasc.report.wording import file_name, say_values
 from gplasc.results.group import finite

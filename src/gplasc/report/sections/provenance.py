@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from gplasc._io.table import Column, Marked, Table
 from gplasc.report.charts import Chart, Series
 from gplasc.report.panels import ROWS, Panel
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.report.wording import say_values, show_spread, show_value
 from gplasc.results.group import Group, varying_settings
 from gplasc.results.record import Record

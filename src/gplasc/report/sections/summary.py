@@ -10,7 +10,7 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.published import Published
 from gplasc.report.charts import Chart, Series
 from gplasc.report.panels import ROWS, Panel, rank, unlike
-from gplasc.report.section import Section
+from gplasc.report.render import Section
 from gplasc.report.wording import say_values, show_difference, show_spread, show_value, signed
 from gplasc.results.group import Group, Measure, finite, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS
