@@ -142,3 +142,9 @@ def test_features_are_projected_to_the_directions_of_the_task_centers() -> None:
     cosines = np.stack(centers) @ np.stack(centers).T
     assert f"centers: {cosines[np.triu_indices(4, 1)].mean():.2f}." in drawn.caption.replace("−", "-")
     assert [task.marks for task in drawn.tasks] == [("0", "1"), ("2", "3"), ("4", "5"), ("6", "7")]
+
+
+def test_dollar_signs_in_names_are_text(tmp_path: Path) -> None:
+    """A method's file may be called cost$_$5.py."""
+    assert [path.name for path in panel(title="cost$_$5").write(tmp_path / "s")] == ["s.svg", "s.pdf"]
+    assert "cost$_$5" in (tmp_path / "s.svg").read_text()

@@ -74,7 +74,7 @@ class HeatMap:
 
 def write_maps(maps: Sequence[HeatMap], stem: Path, suffixes: tuple[str, ...], note: str = "") -> list[Path]:
     """Write heat maps side by side as one figure, with a note below, and return the paths."""
-    with style.paper_style({"text.parse_math": False}):
+    with style.paper_style():
         from matplotlib.figure import Figure
 
         widths = [0.5 * len(heat.columns) + 1.2 for heat in maps]

@@ -43,7 +43,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads(read_text(folder / INDEX))
         if index["format"] != 1:
-            raise ValueError(f"format {index['format']} is not known")
+            raise ValueError(f"format {index['format']!r:.99} is not known")
         counts, names = index["classes_per_task"], index["class_names"]
         whole = all(type(count) is int and count > 0 for count in counts) and isinstance(counts, list)
         if not whole or not all(type(name) is str for name in names) or not 0 < len(names) == sum(counts):
