@@ -51,7 +51,6 @@ def classifiers(new):
         "er": new("er").learn(*color),
         "icarl": new("icarl").learn(*color),
         "frozen slda": new("slda", encoder=frozen).learn(color[0], ["Löwe", "x'\"y"][0:1] * 10 + ["b"] * 10),
-        "frozen er": new("er", encoder=frozen).learn(*color),
     }
 
 

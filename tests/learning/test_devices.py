@@ -7,7 +7,6 @@ from unittest import mock
 
 import pytest
 import torch
-from torch._dynamo.utils import counters
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -74,6 +73,8 @@ def test_a_compiled_encoder_keeps_the_names_of_its_weights(tiny, monkeypatch):
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_compiled_run_learns_nearly_the_same(backend, tiny, monkeypatch):
     """The default backend, inductor, writes C++ here; compiling it takes a minute."""
+    from torch._dynamo.utils import counters
+
     if backend == "inductor" and not os.environ.get("GPLASC_TEST_COMPILE"):
         pytest.skip("run with GPLASC_TEST_COMPILE=1; needs a C++ compiler")
     plain = trained(tiny)

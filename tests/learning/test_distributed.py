@@ -26,10 +26,8 @@ COMBINATIONS = [*METHODS, *(f"{method}+gplasc" for method in METHODS), "agem", "
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=20"
 
 
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory):
+def compute_on_two(results: Path) -> dict:
     """What two processes and one found, see two_processes.py."""
-    results = tmp_path_factory.mktemp("two") / "results.pt"
     script = Path(__file__).with_name("two_processes.py")
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     processes = [
@@ -52,30 +50,23 @@ def largest_difference(one, two):
     return max(float((one[name] - two[name]).abs().max()) for name in one)
 
 
-@pytest.mark.parametrize("name", COMBINATIONS)
-def test_terms_gradients_and_statistics_are_those_of_one_process(name, computed):
-    one, two = computed[name]["one"], computed[name]["two"]
-    assert any(value.abs().max() > 1e-2 for value in one["gradients"].values())
-    for kind in ("terms", "gradients", "buffers"):
-        assert largest_difference(one[kind], two[kind]) < 1e-5, kind
-
-
-def test_every_term_of_gplasc_was_there(computed):
+def test_two_processes_compute_what_one_does(tmp_path):
+    """Terms, gradients and statistics of every method; BatchNorm sees the rows of all processes."""
+    computed = compute_on_two(tmp_path / "results.pt")
+    for name in COMBINATIONS:
+        one, two = computed[name]["one"], computed[name]["two"]
+        assert any(value.abs().max() > 1e-2 for value in one["gradients"].values()), name
+        for kind in ("terms", "gradients", "buffers"):
+            assert largest_difference(one[kind], two[kind]) < 1e-5, (name, kind)
     terms = computed["er+gplasc"]["one"]["terms"]
     assert set(terms) == {"ce", "range", "position", "distill", "contrast"}
     assert all(term > 0 for name, term in terms.items() if name != "distill")  # 0 before the weights change
-
-
-def test_bfloat16_on_two_processes_is_near(computed):
     one, two = computed["bfloat16"]["one"], computed["bfloat16"]["two"]
     assert largest_difference(one["terms"], two["terms"]) < 0.05
     assert largest_difference(one["gradients"], two["gradients"]) < 0.05
-
-
-@pytest.mark.parametrize("rows", [5, 1])  # of one row, the second process has none
-def test_batchnorm_sees_the_rows_of_all_processes(rows, computed):
-    found = computed[f"batchnorm {rows}"]
-    assert largest_difference(found["one"], found["two"]) < 1e-5
+    for rows in (5, 1):  # of one row, the second process has none
+        found = computed[f"batchnorm {rows}"]
+        assert largest_difference(found["one"], found["two"]) < 1e-5, rows
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 7])

@@ -126,7 +126,7 @@ def test_a_trial_is_pruned_by_its_accuracies_alone_whenever_they_arrive(tmp_path
     request = RunRequest("seq-digits", "er", scale="smoke")
     studies = {}
     for live in (True, False):
-        search = Search(request, {"train.lr": [n / 20 for n in range(1, 13)]}, 25, tmp_path / str(live))
+        search = Search(request, {"train.lr": [n / 20 for n in range(1, 13)]}, 16, tmp_path / str(live))
         executor = Pretend(live)
         studies[live] = _run_search(search, executor, Display()).trials
         pruned = [t.user_attrs["run_id"] for t in studies[live] if t.state.name == "PRUNED"]

@@ -6,6 +6,8 @@ A command is imported when it is used, and what it computes with when it runs, s
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 import tempfile
 import traceback
@@ -60,6 +62,7 @@ def _build_app() -> App:
 
 
 app = _build_app()
+atexit.register(gc.freeze)  # the last collection would look at every object of torch, for half a second
 
 
 def main(words: list[str] | None = None) -> NoReturn:
