@@ -81,6 +81,8 @@ class State(Plain):
             raise ValueError("the classes must be different texts, or different numbers")
         if not {label for task in self.tasks for label in task.new_classes} <= labels:
             raise ValueError("the classes must be those that the months brought")
+        if not {"learned", "results"} <= set(self.files):
+            raise ValueError("files must name what was learned, and its results")
         if not {"method", "plugins", "encoder"} <= set(self.parameters):
             raise ValueError("parameters must name method, plugins and encoder")
         if len(self.shape) not in (1, 3) or (len(self.shape) == 3 and self.shape[0] not in (1, 3)):
