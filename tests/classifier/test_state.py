@@ -251,7 +251,7 @@ def test_files_of_the_user_are_not_deleted(folder, tmp_path):
 
 def test_states_are_kept_for_rollback(folder, tmp_path, capsys):
     state = tmp_path / "state"
-    seen = []
+    seen, months = [], [[]]
     for label in range(4):
         assert (
             call(
@@ -260,6 +260,8 @@ def test_states_are_kept_for_rollback(folder, tmp_path, capsys):
             == 0
         )
         seen.append(ContinualClassifier.load(state, quiet=True).predict_proba(arrays(0, 1, channels=3)[0]))
+        months.append(states.read_state(state).rows)
+        assert months[-1][:-1] == months[-2], "the features of earlier months are not written again"
     for label in (2, 1):
         assert call("rollback", state) == 0
         found = ContinualClassifier.load(state, quiet=True).predict_proba(arrays(0, 1, channels=3)[0])

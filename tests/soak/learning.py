@@ -29,7 +29,7 @@ def learned(state: Path) -> dict[str, str]:
     index = read_state(state)
     tensors = read_tensors(state, index.files["learned"])
     if index.kind == "frozen":
-        return {"head": digest(tensors), **{name: name for name in index.rows}}
+        return {"head": digest(tensors), **{name: name for name in [*index.rows, index.files["results"]]}}
     learner = tensors["learner"]
     parts = {
         "modules": learner["modules"],

@@ -14,7 +14,8 @@ from gplasc.classifier._heads import FOLDS
 from gplasc.memory.per_task import surplus
 
 _TWINS = 0.95  # cosine of two images that are nearly the same
-_COLUMNS = ("digest", "y", "month", "fold", "before", "after", "confidence")
+PREDICTIONS = ("before", "after", "confidence")
+_COLUMNS = ("digest", "y", "month", "fold", *PREDICTIONS)
 _DROPPED, NEW = -1, -2  # folds of images whose features are not kept, and whose fold is not decided yet
 
 
@@ -69,9 +70,15 @@ class Rows:
         return Rows(**columns, x=self.x[inner], thumbnails=self.thumbnails[inner])
 
     def months(self) -> list[dict[str, Tensor]]:
-        """Return the columns of each month's rows."""
-        parts = [self.take(self.month == month) for month in self.month.unique().tolist()]
-        return [{name: column.contiguous() for name, column in vars(part).items()} for part in parts]
+        """Return the columns of each month's rows, apart from predictions: what later months do not change."""
+        months = []
+        for month in self.month.unique().tolist():
+            part = self.take(self.month == month)
+            used = part.thumbnails.any(0).nonzero().flatten().tolist()  # without the padding of other months
+            part = replace(part, thumbnails=part.thumbnails[:, : max(used, default=-1) + 1])
+            columns = {name: column.contiguous() for name, column in vars(part).items()}
+            months.append({name: columns[name] for name in columns if name not in PREDICTIONS})
+        return months
 
     def check(self, classes: int) -> None:
         """Check that the columns of rows that were read fit each other and the number of classes."""

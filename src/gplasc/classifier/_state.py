@@ -17,6 +17,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,7 +35,7 @@ from gplasc.classifier._code import moved
 from gplasc.classifier._gate import Label, TaskRecord
 from gplasc.classifier._heads import HeadScore
 from gplasc.classifier._model import Model
-from gplasc.classifier._rows import Rows
+from gplasc.classifier._rows import PREDICTIONS, Rows
 from gplasc.errors import UserError
 from gplasc.learning.checkpoints import LARGEST, load_tensors
 from gplasc.results.record import RECORD
@@ -81,6 +82,8 @@ class State(Plain):
             raise ValueError("the classes must be different texts, or different numbers")
         if not {label for task in self.tasks for label in task.new_classes} <= labels:
             raise ValueError("the classes must be those that the months brought")
+        if not {"learned", "results"} <= set(self.files):
+            raise ValueError("files must name what was learned, and its results")
         if not {"method", "plugins", "encoder"} <= set(self.parameters):
             raise ValueError("parameters must name method, plugins and encoder")
         if len(self.shape) not in (1, 3) or (len(self.shape) == 3 and self.shape[0] not in (1, 3)):
@@ -164,12 +167,13 @@ def read_rows(folder: Path, state: State) -> Rows:
         columns = load(_read(folder, name))
         none = torch.full_like(columns["y"], -1)
         parts.append(Rows(**{"before": none, "after": none, "confidence": none.float(), **columns}))
-    rows = Rows.join(parts)
-    rows.check(len(state.names))
-    if "results" in state.files and len(rows.x):  # of a state that has the predictions in a file of their own
-        results = load(_read(folder, state.files["results"]))
-        for name in ("before", "after", "confidence"):
+    rows, results = Rows.join(parts), load(_read(folder, state.files["results"]))
+    if "y" not in results:
+        rows = replace(rows, **results)
+    elif len(rows.x):  # an earlier layout: predictions for the rows that are kept
+        for name in PREDICTIONS:
             getattr(rows, name)[rows.kept] = results[name]
+    rows.check(len(state.names))
     return rows
 
 
@@ -214,7 +218,11 @@ def write_state(folder: Path, model: Model, *, keep: int = 3, candidate: bool = 
             write_atomic(folder / _DATA / name, content)
         return name
 
-    files: dict[_Role, str] = {"learned": put("learned", _packed(model.tensors()), "pt")}
+    predictions = {name: getattr(model.rows, name) for name in PREDICTIONS}
+    files: dict[_Role, str] = {
+        "learned": put("learned", _packed(model.tensors()), "pt"),
+        "results": put("results", save(predictions)),
+    }
     frozen = model.kind == "frozen" or config.model.encoder_lr == 0
     if options.encoder and frozen and not name.startswith("gplasc."):  # gplasc cannot build it again
         files["encoder"] = put("encoder", _packed(options.encoder.state_dict()), "pt")

@@ -91,7 +91,7 @@ class ContinualClassifier:
         image_size: int | None = None,
         held_out: float = 0.2,
         keep_features: int | None = None,
-        reject: float = 0.05,
+        reject: float | str = 0.05,
         thumbnails: bool = True,
         quiet: bool = False,
         **settings: Any,
@@ -120,8 +120,8 @@ class ContinualClassifier:
         X: Any,  # noqa: N803
         y: Any = None,
         *,
-        min_accuracy: float | None = None,
-        max_damage: float | None = None,
+        min_accuracy: float | str | None = None,
+        max_damage: float | str | None = None,
         skip_corrupt: bool = False,
     ) -> Self:
         """Learn one more month: images of new classes, more images of known ones, or both.
@@ -133,7 +133,7 @@ class ContinualClassifier:
                 folder with one folder for each class, an .npz file with x and y, a list of files or images, a
                 DataLoader, or an iterable of (image, label).
             y: One label for each image of an array or list, text or whole numbers.
-            min_accuracy: Least cross-validated accuracy of these images, from 0 to 1.
+            min_accuracy: Least cross-validated accuracy of these images, for example 0.5 or "50%".
             max_damage: Largest share of earlier images that may change from right to another earlier class.
             skip_corrupt: Whether to leave out files that cannot be decoded; their number is a note.
 

@@ -197,7 +197,6 @@ def rank_files(
         raise UserError("no image was named; give image files or folders of them")
     files, classifier = list_files(images), call.load(state)
     classes = classifier.classes_.tolist()
-
     decoded: list[Path] = []
 
     def read() -> Iterator[Tensor]:
@@ -233,22 +232,18 @@ def evaluate_folder(state: Path, folder: Path, call: Call) -> dict[str, Any]:
             labels.append(item.label)
             yield item.x
 
-    probabilities, likeness = (
-        torch.from_numpy(np.concatenate(part))
-        for part in zip(*classifier.iterate_predictions(read()), strict=True)
-    )
+    parts = zip(*classifier.iterate_predictions(read()), strict=True)
+    probabilities, likeness = (torch.from_numpy(np.concatenate(part)) for part in parts)
     best, unknown = probabilities.argmax(1), likeness < 0
     given = torch.tensor([classes.index(label) if label in classes else -1 for label in labels])
     names = list(dict.fromkeys(labels))
-    shares = {
-        name: Share.where(best == given, given == classes.index(name)) for name in names if name in classes
-    }
+    known = {name: classes.index(name) for name in names if name in classes}
     return {
         "images": len(labels),
         "accuracy": Share.where(best == given, given >= 0).facts(),
         "known_called_unknown": Share.where(unknown, given >= 0).facts(),
         "other_called_unknown": Share.where(unknown, given < 0).facts(),
-        "classes": {str(name): share.facts() for name, share in shares.items()},
-        "unknown_classes": [name for name in names if name not in classes],
+        "classes": {str(name): Share.where(best == given, given == n).facts() for name, n in known.items()},
+        "unknown_classes": [name for name in names if name not in known],
         "notes": intake.notes,
     }

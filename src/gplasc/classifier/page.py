@@ -29,22 +29,16 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
     lead = f"Month {len(state.tasks)}: {task.images} images; new classes: {new}. {len(state.labels)} classes in all."
     measured = rows.after >= 0
     wrong = measured & (rows.after != rows.y)
-    heads = [(h.name, Share(count=h.right or 0, of=h.of if h.right else 0), h.reason) for h in task.heads]
-    months = [
-        (
-            f"month {number}",
-            len(old.new_classes),
-            old.images,
-            Share.where(~wrong, measured & (rows.month == number - 1)),
-        )
-        for number, old in enumerate(state.tasks, 1)
+    heads = [
+        (h.name, Share(count=h.right or 0, of=0 if h.right is None else h.of), h.reason) for h in task.heads
     ]
+    months = []
+    for number, old in enumerate(state.tasks):
+        share = Share.where(~wrong, measured & (rows.month == number))
+        months.append((f"month {number + 1}", len(old.new_classes), old.images, share))
+    update = task.figures.texts() if task.figures else []
     tables: list[tuple[str, list[str], Sequence[Sequence[object]]]] = [
-        (
-            "The update",
-            ["figure", f"{task.measured}, 95 % interval"],
-            task.figures.texts() if task.figures else [],
-        ),
+        ("The update", ["figure", f"{task.measured}, 95 % interval"], update),
         ("Heads", ["head", "right, cross-validated", "reason"], heads),
         ("Accuracy by month", ["month", "new classes", "images", "right now"], months),
         ("Confusion between classes", ["true", "taken for", "images", "of"], _confusion(rows, wrong, names)),
@@ -63,9 +57,8 @@ def write_page(folder: Path, path: Path, title: str) -> Path:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    return Table(
-        "", columns, [[cell if isinstance(cell, int) else str(cell).strip() for cell in row] for row in rows]
-    )
+    cells = [[cell if isinstance(cell, int) else str(cell).strip() for cell in row] for row in rows]
+    return Table("", columns, cells)
 
 
 def _confusion(rows: Rows, wrong: Tensor, names: Sequence[str]) -> list[tuple[str, str, int, int]]:
