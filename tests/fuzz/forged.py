@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -471,12 +472,7 @@ FORGED: dict[str, Format] = {
 }
 if os.environ.get("GPLASC_FUZZ_SEARCH"):  # each case starts processes, which takes seconds
     FORGED["search"] = Format(_search, _spoil_search, _search, weight=1)
-try:
-    import pyarrow as _pyarrow
-except ImportError:
-    pass
-else:
-    assert _pyarrow
+if importlib.util.find_spec("pyarrow"):  # imported by the forked processes, whose threads it needs
     FORGED["parquet bombs"] = Format(
         lambda place: _parquet_intact(place), _parquet_bomb, stream("parquet:HERE/all.parquet"), weight=2
     )

@@ -235,7 +235,7 @@ def _as_label(value: Any) -> Label:
         and float(value).is_integer()
     ):
         return int(value)
-    raise InputError(f"Unknown label type: {value!r} is empty, or neither a name nor a whole number")
+    raise InputError(f"Unknown label type: {value!r:.99} is empty, or neither a name nor a whole number")
 
 
 def fit(x: Tensor, shape: tuple[int, ...]) -> Tensor:
