@@ -18,6 +18,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from gplasc.models._initialize import initialize
 from gplasc.models.resnet import ResNet, Stem
 from gplasc.streams import open_stream
 from gplasc.streams.augment import Plain, Replay
@@ -45,9 +46,9 @@ def measure(
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     train, held = order[:-5000], order[-5000:]
     generator = torch.Generator().manual_seed(1)
-    encoder = ResNet(
-        width=int(width), stem=cast(Stem, stem), blocks_per_stage=int(depth) // 8, generator=generator
-    )
+    encoder = ResNet(width=int(width), stem=cast(Stem, stem), blocks_per_stage=int(depth) // 8)
+    initialize(encoder, generator)
+    encoder.channels_last_()
     head = nn.Linear(encoder.feature_dim, 10)
     with torch.no_grad():
         head.weight.normal_(0, encoder.feature_dim**-0.5, generator=generator)

@@ -24,6 +24,7 @@ class LengthSettings(gplasc.Settings):
 class Length(gplasc.Plugin):
     """Penalizes how much longer or shorter the features of past samples become."""
 
+    LIKE = "gplasc"  # whose presets it takes, for settings of the same name; `compare` wants to know
     Settings = LengthSettings
     needs_previous = True  # keep the model after the last task, so that parts have `previous`
 

@@ -1,9 +1,11 @@
 import csv
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import Field
 
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
@@ -123,11 +125,10 @@ class _Old(Settings):
 class _New(Settings):
     RETIRED: ClassVar[Mapping[str, Any]] = {"reduction": "mean"}
     RENAMED: ClassVar[Mapping[str, str]] = {"prototypes": "places"}
-    ADDED: ClassVar[frozenset[str]] = frozenset({"share"})
 
     alpha: float = 1.0
     prototypes: str = "class"
-    share: bool = False
+    share: bool = Field(False, exclude_if=operator.not_)
 
 
 def test_deleted_renamed_and_added_settings_keep_the_hash():

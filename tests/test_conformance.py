@@ -103,6 +103,16 @@ def test_images_that_are_kept_beside_the_memory_are_found(tmp_path):
     assert "Mine.kept.deep[0] holds 3 images" in outcomes["sees of the past its memory alone"].detail
 
 
+def test_a_constructor_that_returns_something_is_the_users_mistake(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from gplasc.methods.er import ER\n\n\n"
+        "class Mine(ER):\n    def __init__(self, *given):\n        return {}\n"
+    )
+    assert call("run", "--stream", "seq-digits", "--method", path, "--scale", "smoke", "--out", tmp_path) == 2
+    assert f"with what {path} returned" in capsys.readouterr().err
+
+
 def test_exit_codes_of_failure_and_of_a_wrong_path(tmp_path, capsys):
     assert call("check", write(tmp_path, BROKEN["resumes bit for bit"])) == 1
     assert "FAILED" in capsys.readouterr().out

@@ -52,6 +52,12 @@ def installed(requirements):
     return {name for name, _ in seen}
 
 
+def test_no_requirement_is_listed_twice():
+    for extra in (None, *PROJECT["optional-dependencies"]):
+        names = [canonicalize_name(requirement.name) for requirement in declared(extra)]
+        assert len(names) == len(set(names))
+
+
 def test_every_pin_is_one_version():
     for name, pin in pins().items():
         assert [s.operator for s in pin.specifier] == ["=="], name

@@ -212,6 +212,21 @@ def test_features_that_stay_without_a_gradient_are_warned_about():
     assert [(w.filename, "not detached" in str(w.message)) for w in seen] == [(__file__, True)]
 
 
+def test_batches_of_past_rows_alone_are_warned_about():
+    """As with a mask of labels that start at 0 in every task: then nothing but the distillation acts."""
+    criterion = GPLASC(3, 8, num_classes=2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for task in range(2):
+            for _ in range(30):
+                labels = LABELS % 2
+                features = signed(10, 8).requires_grad_()
+                criterion(features, labels, task, past=labels < 2 * task, previous_features=features.detach())
+    assert [(w.filename, "number labels over all tasks" in str(w.message)) for w in seen] == [
+        (__file__, True)
+    ]
+
+
 def test_the_published_criterion_has_the_weights_frame_and_target_of_the_paper():
     criterion = GPLASC.published(3, 8, num_classes=2)
     assert (criterion.lambda_range, criterion.lambda_position, criterion.lambda_distill) == (1.0, 1.0, 1.0)

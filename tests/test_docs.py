@@ -26,11 +26,12 @@ from tests.smoke import (
 
 from gplasc._io.display import Display
 from gplasc.cli import app
+from gplasc.criterion import GPLASC
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
 from gplasc.settings.components import list_methods, list_plugins
-from gplasc.study.api import _ThisProcess
 from gplasc.study.executors import Engine
+from gplasc.study.processes import ThisProcess
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -77,7 +78,7 @@ def test_commands_exist(page):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder with what the pages speak of; several runs follow one another in this process."""
-    monkeypatch.setattr(Engine, "open", lambda *_, **__: _ThisProcess(Display()))
+    monkeypatch.setattr(Engine, "open", lambda *_, **__: ThisProcess(Display()))
     monkeypatch.chdir(folder := tmp_path)
     draw = np.random.default_rng(0)
     classes = {
@@ -199,6 +200,23 @@ def test_pages_are_plain(page):
     assert not [words for words in commands_in_text(page) if len(words) > 1]
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     assert not AVOIDED.findall(re.sub(r"<!-- (fair|bench): .*?<!-- end -->", "", text, flags=re.DOTALL))
+
+
+def test_what_was_never_run_is_said():
+    """On the first page and on that about devices, with the command for the first person who has one."""
+    readme, devices = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/devices.md"))
+    assert "Nothing here was run on a GPU" in readme
+    assert "**Nothing in this project was run on a GPU.**" in devices
+    assert "gplasc check --device cuda" in devices
+
+
+def test_the_page_of_own_loops_says_which_criterion_is_which():
+    text = (ROOT / "docs" / "own-loop.md").read_text(encoding="utf-8")
+    for words in ("`GPLASC(...)` has small weights (0.02, 0.02, 0.1)", "has the paper's weights (1, 1, 1)"):
+        assert words in text
+    defaults, published = GPLASC(3, 8), GPLASC.published(3, 8)
+    for criterion, weights in ((defaults, (0.02, 0.02, 0.1)), (published, (1.0, 1.0, 1.0))):
+        assert (criterion.lambda_range, criterion.lambda_position, criterion.lambda_distill) == weights
 
 
 def test_there_are_few_pages_with_few_words():

@@ -213,7 +213,7 @@ SAID = {
 
 def _without(words: list[str], option: str) -> list[str]:
     place = words.index(option)
-    return words[:place] + words[place + (1 if option == "--json" else 2) :]
+    return words[:place] + words[place + (1 if option in ("--json", "--quiet") else 2) :]
 
 
 def expanded(words: str) -> list[str]:
@@ -415,16 +415,74 @@ def test_json_of_the_tiny_run_is_a_record(capsys):
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (["--set", "margin=0.2"], "one of the plug-in gplasc"),
+        (["--set", "margin=0.2"], "one of the plug-in gplasc, which is not here; it needs --plugin gplasc"),
         (["--set", "epochs=3"], "train.epochs or probe.epochs"),
         (["--set", "buffer_size=3"], "--buffer"),
-        (["--set", "class_order=3"], "class_order_seed"),
+        (["--class-order", "3"], "--set data.class_order=VALUE"),
+        (
+            ["--set", "class_order=[0,0]"],
+            "class_order is (0, 0); list numbers from 0 to 3, each at most once",
+        ),
         (["--set", "plugin=gplasc"], "plugins= in Python"),
     ],
 )
 def test_hints_name_what_was_meant(words, answer, capsys):
     assert call(*RUN, "--method", "er", *words) == 2
     assert answer in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer"),
+    [
+        ({"margin": 0.2}, r"it needs --plugin gplasc \(plugins=\['gplasc'\] in Python\)"),
+        ({"plugin": "gplasc"}, "plugins= in Python"),
+        ({"buffer_size": 3}, "buffer= in Python"),
+        ({"epochs": 3}, r"train.epochs or probe.epochs"),
+    ],
+)
+def test_hints_are_the_same_in_python(settings, answer):
+    for make in (
+        run,
+        lambda **more: gplasc.compare(STREAM, ["er"], **{"scale": "smoke", "out": "out"}, **more),
+    ):
+        with pytest.raises(UserError, match=answer):
+            make(**settings)
+
+
+def test_plugins_that_do_nothing_are_said(capsys):
+    words = [*_without(RUN, "--quiet"), "--set", "model.features=signed"]
+    assert call(*words, "--method", "ncm", "--plugin", "gplasc") == 0
+    assert "ncm+gplasc is ncm alone, which trains nothing: plug-ins do nothing" in capsys.readouterr().err
+    assert call(*words, "--method", "finetune", "--plugin", "gplasc") == 0
+    assert "do nothing" not in capsys.readouterr().err
+
+
+def test_messages_name_the_python_argument_where_python_users_see_them():
+    with pytest.raises(UserError, match=r"data_dir= in Python"):
+        gplasc.run("seq-cifar10", "er", out="out")
+    with pytest.raises(UserError, match=r'\*\*\{"unset.strength": VALUE\}'):
+        run(file("unset.py", own(setting="strength: float")))
+    with pytest.raises(UserError, match=r"cannot be written .* or out="):
+        run(out=file("taken", ""))
+
+
+def test_classes_come_in_the_order_that_is_given(capsys):
+    assert call(*RUN, "--method", "finetune", "--set", "data.class_order=[3,0,2,1]") == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert record["stream"]["class_names"] == [f"pattern {n}" for n in (3, 0, 2, 1)]
+    plain = run("finetune")
+    assert plain.run_id != record["run_id"]
+    assert "data.class_order" not in plain.record.flat, "run ids and records without an order stay"
+
+
+def test_a_run_is_told_from_a_classifier(capsys):
+    folder = run("finetune").folder
+    for place in (folder, "out"):
+        assert call("predict", place, file("x.png", "")) == 2
+        assert (
+            f"{place} holds a run, not a classifier; gplasc.Result.read(FOLDER).load()"
+            in capsys.readouterr().err
+        )
 
 
 def test_show_one_setting(capsys):

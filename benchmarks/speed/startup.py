@@ -93,7 +93,7 @@ def smoke_run(out: str, result: str) -> None:
     """Run co2l+gplasc at smoke scale and write the processor time of its training to a file."""
     from benchmarks.speed.resident import PhaseClock
 
-    from gplasc.runs.api import run
+    from gplasc.runs.execute import run
 
     clock = PhaseClock()
     settings: dict[str, Any] = {"model.features": "signed"}

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from gplasc.criterion.loop import GPLASCLoop
     from gplasc.learning import Callback, Method, Plugin
     from gplasc.models import ForeignEncoder
-    from gplasc.runs.api import run
+    from gplasc.runs.execute import run
     from gplasc.runs.result import Result, load_runs
     from gplasc.settings.components import list_methods, list_plugins
     from gplasc.settings.types import Config, Settings
     from gplasc.streams import list_streams, open_stream
-    from gplasc.study.api import compare
+    from gplasc.study.compare import compare
 
 __version__ = "0.2.0"
 
@@ -57,13 +57,13 @@ _HOMES = {
     "Plugin": "learning",
     "Result": "runs.result",
     "Settings": "settings.types",
-    "compare": "study.api",
+    "compare": "study.compare",
     "list_methods": "settings.components",
     "list_plugins": "settings.components",
     "list_streams": "streams",
     "load_runs": "runs.result",
     "open_stream": "streams",
-    "run": "runs.api",
+    "run": "runs.execute",
 }
 
 

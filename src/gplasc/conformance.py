@@ -31,7 +31,8 @@ _LONE = "synthetic:tasks=3,classes=3,size=8,channels=1,train=1,test=2"
 _BUFFER = 7
 _METHODS_FOR_PLUGINS = ("co2l", "er", "agem")
 _WHERE = ("task", "epoch", "step", "lr")  # what a row of the log has besides the terms
-_BATCH = 5  # 16 samples a task: the last batch has one
+# 16 samples a task: the last batch has one.
+_SETTINGS = {"model.encoder": "small", "model.features": "signed", "train.lr": 0.05, "train.batch": 5}
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def check_component(name: str, plugins: Sequence[str] = (), device: str = "cpu")
         pairs = [(method, (name,)) for method in _METHODS_FOR_PLUGINS]
     columns = {"+".join(section_names(*pair)): _check(_Subject(*pair, device)) for pair in pairs}
     rows = [[row[0].check, *(_cell(one) for one in row)] for row in zip(*columns.values(), strict=True)]
-    table = Table("", [Column(head, "left") for head in ("check", *columns)], rows)
+    notes = _Subject(*pairs[0]).settings(_STREAM, _BUFFER).notes
+    table = Table("", [Column(head, "left") for head in ("check", *columns)], rows, notes)
     return table, all(outcome.passed for column in columns.values() for outcome in column)
 
 
@@ -155,29 +157,17 @@ class _Subject:
     device: str = "cpu"
 
     def settings(self, stream: str, buffer: int) -> RunSpec:
-        given = {
-            "model.encoder": "small",
-            "model.features": "signed",
-            "train.lr": 0.05,
-            "train.batch": _BATCH,
-        }
-        return RunRequest(stream, self.method, self.plugins, buffer, scale="smoke", settings=given).resolve()
+        request = RunRequest(stream, self.method, self.plugins, buffer, scale="smoke", settings=_SETTINGS)
+        return request.resolve()
 
     def learn(
-        self,
-        trail: _Trail,
-        state: bytes = b"",
-        *,
-        stream: str = _STREAM,
-        buffer: int = _BUFFER,
-        **build: Any,
+        self, trail: _Trail, state: bytes = b"", *, stream: str = _STREAM, buffer: int = _BUFFER, **build: Any
     ) -> Learner:
         """Learn a whole stream, or the rest of it from a state on."""
         spec = self.settings(stream, buffer)
         opened, encoder = open_inputs(spec, None, device=self.device)
-        learner = build_learner(
-            spec.config, opened, encoder=encoder, callbacks=[trail], device=self.device, **build
-        )
+        build |= {"encoder": encoder, "callbacks": [trail], "device": self.device}
+        learner = build_learner(spec.config, opened, **build)
         if state:
             learner.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
         learner.learn(opened)
@@ -257,9 +247,8 @@ def _past(subject: _Subject) -> str:
     learner, _ = subject.first
     if learner.method.pool == "everything":
         return "exempt: the method declares that it sees all tasks"
-    blind = subject.learn(_Forgetful())
     when = "when the training images of past tasks are wiped out: keep samples in ctx.memory"
-    _compare(learner, blind, when)
+    _compare(learner, subject.learn(_Forgetful()), when)
     return ""
 
 

@@ -2,13 +2,14 @@
 
 Each task has a region, a spherical cap. The centers of the caps are the rows of a frame: by default the vertices of a
 simplex equiangular tight frame (ETF). Inside a cap the class means form a regular simplex with pairwise cosine k.
-All functions work on numbers and float64 tensors, without a network.
+All functions work on numbers and float64 tensors, without a network; a value out of its range is a ValueError.
 """
 
 import math
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,7 +47,7 @@ class Region:
 
 
 def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None = None) -> Tensor:
-    """Return the vertices of a regular simplex in a random orientation.
+    """Return the vertices of a regular simplex in a random orientation: unit rows (num_points, dim), float64.
 
     The rows sum to zero and have pairwise cosine -1 / (num_points - 1). This needs `dim >= num_points - 1`. With fewer
     dimensions no simplex exists: the rows are then placed so that the smallest angle between them is as large as
@@ -56,14 +57,7 @@ def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None 
     Args:
         num_points: The number of vertices.
         dim: The number of dimensions.
-        generator: A CPU generator for the orientation. Default: a new one with seed 0, so that all calls return the
-            same orientation.
-
-    Returns:
-        Unit rows of shape (num_points, dim), float64.
-
-    Raises:
-        ValueError: If `num_points` or `dim` is less than 1.
+        generator: A CPU generator for the orientation. Default: a new one with seed 0.
 
     >>> points = simplex_etf(4, 3)
     >>> bool(torch.allclose(points @ points.T, torch.full((4, 4), -1 / 3).double().fill_diagonal_(1)))
@@ -86,7 +80,7 @@ def simplex_etf(num_points: int, dim: int, *, generator: torch.Generator | None 
 def orthonormal_frame(
     num_points: int, dim: int, *, start: Tensor | None = None, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Return random orthonormal rows, or extend given rows by rows that are orthogonal to all others.
+    """Return random orthonormal rows (num_points, dim), float64, or extend given rows by orthogonal ones.
 
     A simplex of K points cannot get another point without moving the K; an orthonormal frame can, up to `dim` points.
     The cost is a smaller angle between the rows, 90 degrees instead of arccos(-1 / (K - 1)).
@@ -96,9 +90,6 @@ def orthonormal_frame(
         dim: The number of dimensions.
         start: Unit rows of shape (S, dim) with S <= num_points that come first and are returned unchanged.
         generator: A CPU generator. Default: a new one with seed 0.
-
-    Returns:
-        Unit rows of shape (num_points, dim), float64.
 
     Raises:
         ValueError: If `dim` dimensions have no room for so many rows.
@@ -157,16 +148,10 @@ def nonnegative_frame(
 
 
 def smallest_angle(points: Tensor) -> float:
-    """Return the smallest angle between two rows.
+    """Return the smallest angle between two rows, in radians.
 
     Args:
-        points: Unit rows of shape (K, D), K >= 1.
-
-    Returns:
-        The angle in radians; pi for a single row.
-
-    Raises:
-        ValueError: If `points` is not a matrix with at least one row.
+        points: Unit rows of shape (K, D), K >= 1; a single row has the angle pi.
     """
     if points.ndim != 2 or len(points) == 0:
         raise ValueError(f"points must have shape (K, D) with K >= 1, got {tuple(points.shape)}.")
@@ -192,12 +177,6 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
         margin: The share by which the squared radius is reduced, in [0, 1). With 0 neighboring caps touch.
         angle: The smallest angle between two centers. Default: that of the simplex, arccos(-1 / (num_tasks - 1)).
 
-    Returns:
-        The region.
-
-    Raises:
-        ValueError: If a number is out of its range.
-
     >>> round(region(5, 2, 0.15).k, 4), round(region(5, 2, 0.15).center_norm, 4)
     (-0.0625, 0.6847)
     """
@@ -206,13 +185,10 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
     if not 0 <= margin < 1:
         raise ValueError(f"margin must be in [0, 1), got {margin}: 1 would collapse all classes of a task.")
     if angle is not None and not 0 < angle <= math.pi:
-        raise ValueError(
-            f"angle must be in (0, pi], got {angle}: coinciding centers leave no room for regions."
-        )
+        raise ValueError(f"angle must be in (0, pi], got {angle}: equal centers leave no room for regions.")
     if num_tasks == 1:
-        if num_classes == 1:
-            return Region(-1.0, -1.0, 0.0, 1.0, 0.0, 0.0)
-        return Region(-1.0, -1.0, 1.0, 0.0, math.pi / 2, 0.0)
+        half_sphere = Region(-1.0, -1.0, 1.0, 0.0, math.pi / 2, 0.0)
+        return half_sphere if num_classes > 1 else Region(-1.0, -1.0, 0.0, 1.0, 0.0, 0.0)
     if angle is None:
         angle = math.acos(-1 / (num_tasks - 1))
         sine_squared = num_tasks / (2 * (num_tasks - 1))
@@ -234,7 +210,7 @@ def region(num_tasks: int, num_classes: int, margin: float, *, angle: float | No
 def class_places(
     vertex: Tensor, num_classes: int, size: Region, *, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Return a place for each class of a task: a regular simplex in a random orientation around the task's vertex.
+    """Return a place for each class of a task: unit rows (num_classes, D), a simplex around the task's vertex.
 
     Place c is `size.center_norm * vertex + size.radius * s_c` with the vertices s_c of a simplex that is orthogonal to
     `vertex`. So the mean of the places is the center of the region, and their pairwise cosine is `size.k`.
@@ -244,12 +220,6 @@ def class_places(
         num_classes: The number of classes of the task.
         size: The size of the region, from `region`.
         generator: A CPU generator for the orientation. Default: a new one with seed 0.
-
-    Returns:
-        Unit rows of shape (num_classes, D), float64.
-
-    Raises:
-        ValueError: If `num_classes` is less than 1 or the vertex has one dimension.
 
     >>> size = region(5, 2, 0.1)
     >>> places = class_places(simplex_etf(5, 8)[0], 2, size)
@@ -281,7 +251,8 @@ def supcon_lower_bound(
         sum_i loss_i >= B * log(l - 1 + (B - l) * exp(-(1 - k) * r ** 2 / temperature))
 
     Equality holds exactly if all rows of a class are equal and all pairs of classes have cosine k (this needs C
-    dimensions, or C - 1 for the smallest k). With one row per class no anchor has a positive, and the sum is 0.
+    dimensions, or C - 1 for the smallest k). With one row per class no anchor has a positive, and the sum is 0. Divide
+    by B for the mean over the anchors.
 
     Args:
         num_classes: The number of classes C.
@@ -290,21 +261,14 @@ def supcon_lower_bound(
         temperature: The temperature of the loss.
         sphere_radius: The norm r of the rows.
 
-    Returns:
-        The lower bound of the sum over the B anchors. Divide by B for the mean.
-
-    Raises:
-        ValueError: If a number is out of its range.
-
     >>> round(supcon_lower_bound(3, 2, temperature=1.0), 4)
     3.8275
     """
     if num_classes < 1 or rows_per_class < 1:
         raise ValueError(f"a batch needs at least one class and row, got {num_classes} and {rows_per_class}.")
     if temperature <= 0 or sphere_radius <= 0:
-        raise ValueError(
-            f"temperature and sphere_radius must be positive, got {temperature} and {sphere_radius}."
-        )
+        given = f"{temperature} and {sphere_radius}"
+        raise ValueError(f"temperature and sphere_radius must be positive, got {given}.")
     if k is not None and not k <= 1:
         raise ValueError(f"k is a cosine and must be at most 1, got {k}.")
     rows = num_classes * rows_per_class
@@ -316,8 +280,7 @@ def supcon_lower_bound(
     k = floor if k is None else max(k, floor)
     positives = math.log(rows_per_class - 1)
     negatives = math.log(rows - rows_per_class) - (1 - k) * sphere_radius**2 / temperature
-    high, low = max(positives, negatives), min(positives, negatives)
-    return rows * (high + math.log1p(math.exp(low - high)))
+    return rows * float(np.logaddexp(positives, negatives))
 
 
 def _first_rows(
@@ -380,10 +343,8 @@ def _repel(num_points: int, dim: int, generator: torch.Generator) -> Tensor:
             [points], max_iter=60, tolerance_change=1e-14, tolerance_grad=1e-12, line_search_fn="strong_wolfe"
         )
 
-        def energy(
-            points: Tensor = points, sharpness: float = sharpness, optimizer: torch.optim.LBFGS = optimizer
-        ) -> Tensor:
-            optimizer.zero_grad()
+        def energy(points: Tensor = points, sharpness: float = sharpness) -> Tensor:
+            points.grad = None
             unit = torch.nn.functional.normalize(points)
             cosines = (unit @ unit.T)[upper[0], upper[1]]
             value = torch.logsumexp(sharpness * cosines, dim=0) / sharpness

@@ -68,7 +68,7 @@ def test_vectors_maps_and_pooled_outputs_are_features():
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (5, "give a name, a torch.nn.Module, or a function"),
+        (5, "give a name, a torch.nn.Module or a function"),
         (lambda: "text", "returned a str"),
         (nn.Linear(3, 4), "cannot be applied to images"),
         (nn.Flatten(2), "it must return features"),

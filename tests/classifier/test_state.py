@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import signal
 import time
@@ -107,6 +108,57 @@ def test_an_index_with_other_values_is_refused(change, said, new, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_an_index_with_more_classes_than_outputs_is_refused(new, tmp_path):
+    """A method that trains would fail only when it predicts."""
+    new("er").learn(*arrays(0, 1)).save(tmp_path)
+    names = json.loads((tmp_path / "state.json").read_text())["names"]
+    forged(tmp_path, {"names": [*names, names[0]]})
+    with pytest.raises(UserError, match="3 classes for 2 outputs"):
+        ContinualClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "place", ["parameters.method", "config.method", "config.plugins", "config.model", "encoder"]
+)
+def test_code_that_any_part_of_an_index_names_needs_permission(place, new, tmp_path):
+    new("er").learn(*arrays(0, 1)).save(tmp_path / "state")
+    mark, path = tmp_path / "executed", tmp_path / "mine.py"
+    path.write_text(
+        f"open({str(mark)!r}, 'w').close()\nfrom gplasc.methods.er import ER\nclass Mine(ER): pass\n"
+    )
+    index = json.loads((tmp_path / "state" / "state.json").read_text())
+    section, _, name = place.rpartition(".")
+    values = {"method": str(path), "plugins": [str(path)], "encoder": f"{path}:build"}
+    values["model"] = index["config"]["model"] | {"encoder": f"{path}:build"}
+    change = {name: values[name]}
+    forged(tmp_path / "state", {section: index[section] | change} if section else change)
+    with pytest.raises(UserError, match="if you trust it, add --allow-code"):
+        ContinualClassifier.load(tmp_path / "state", device="cpu", quiet=True)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("y", "more"),
+    [
+        (3, {}),
+        ([10**400] * 20, {}),
+        (None, {"held_out": {}}),
+        (None, {"held_out": "much"}),
+        (None, {"keep_features": "10"}),
+        (None, {"image_size": 8.5}),
+        (None, {"buffer": "4"}),
+        (None, {"seed": None}),
+        (None, {"method": ["ncm"]}),
+        (None, {"plugins": [3]}),
+    ],
+)
+def test_arguments_of_other_types_are_one_sentence(y, more, new):
+    x, labels = arrays(0, 1)
+    with pytest.raises(UserError) as caught:
+        new(**more).learn(x, labels if y is None else y)
+    assert "\n" not in str(caught.value)
+
+
 def put(folder, content):
     """Write other content as what was learned, with its right checksum."""
     name = f"learned-{hashlib.sha256(content).hexdigest()[:32]}.pt"
@@ -199,7 +251,7 @@ def test_files_of_the_user_are_not_deleted(folder, tmp_path):
 
 def test_states_are_kept_for_rollback(folder, tmp_path, capsys):
     state = tmp_path / "state"
-    seen = []
+    seen, months = [], [[]]
     for label in range(4):
         assert (
             call(
@@ -208,6 +260,8 @@ def test_states_are_kept_for_rollback(folder, tmp_path, capsys):
             == 0
         )
         seen.append(ContinualClassifier.load(state, quiet=True).predict_proba(arrays(0, 1, channels=3)[0]))
+        months.append(states.read_state(state).rows)
+        assert months[-1][:-1] == months[-2], "the features of earlier months are not written again"
     for label in (2, 1):
         assert call("rollback", state) == 0
         found = ContinualClassifier.load(state, quiet=True).predict_proba(arrays(0, 1, channels=3)[0])
@@ -276,6 +330,58 @@ def test_other_images_after_an_interruption_need_a_word(folder, tmp_path, capsys
     assert "was cut off" in capsys.readouterr().err
     assert call("learn", state, two, *QUICK, "--quiet", "--discard") == 0
     assert states.read_state(state).labels == ["class 2", "class 3"]
+
+
+def test_other_weights_after_an_interruption_need_a_word(folder, tmp_path, capsys, monkeypatch):
+    """The features of a frozen encoder in the checkpoint are of the old weights; the source of the file is the same."""
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n\ndef build():\n    made = torch.nn.Conv2d(3, 4, 3)\n"
+        f"    made.load_state_dict(torch.load({str(tmp_path / 'weights.pt')!r}))\n    return made\n"
+    )
+    state, images = tmp_path / "state", folder("a", 0, 1)
+    words = ["--method", "er", "--frozen", "--encoder", f"{tmp_path / 'net.py'}:build", "--image-size", "8"]
+    words += ["--scale", "smoke", "--device", "cpu", "--quiet"]
+    kept = checkpoints.save
+
+    def save(*given):
+        kept(*given)
+        raise KeyboardInterrupt
+
+    torch.save(torch.nn.Conv2d(3, 4, 3).state_dict(), tmp_path / "weights.pt")
+    monkeypatch.setattr(checkpoints, "save", save)
+    assert call("learn", state, images, *words) == 130
+    monkeypatch.undo()
+    torch.save(torch.nn.Conv2d(3, 4, 3).state_dict(), tmp_path / "weights.pt")
+    assert call("learn", state, images, *words) == 2
+    assert "was cut off" in capsys.readouterr().err
+    assert call("learn", state, images, *words, "--discard") == 0
+
+
+@pytest.mark.parametrize("name", ["pending", "data", "previous"])
+def test_nothing_is_written_or_deleted_through_a_link(name, folder, tmp_path, capsys):
+    state, outside = tmp_path / "state", tmp_path / "outside"
+    assert call("learn", state, folder("a", 0, 1), *QUICK, "--method", "er", "--quiet") == 0
+    if (state / name).exists():
+        shutil.move(state / name, outside)
+    outside.mkdir(exist_ok=True)
+    for other in ("task.json", "checkpoint-000000001.pt", f"rows-{'0' * 32}.safetensors", "000009.json"):
+        (outside / other).write_text("mine")
+    (state / name).symlink_to(outside)
+    before = {path: path.read_bytes() for path in outside.iterdir()}
+    assert call("learn", state, folder("b", 2), "--quiet", "--save-every", 0) == 2
+    assert f"{state / name} is a link" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in outside.iterdir()} == before
+
+
+def test_the_name_of_the_task_that_was_cut_off_may_be_no_file(folder, tmp_path):
+    """Reading a pipe would wait without end."""
+    state = tmp_path / "state"
+    assert call("learn", state, folder("a", 0, 1), *QUICK, "--method", "er", "--quiet") == 0
+    (state / "pending").mkdir()
+    os.mkfifo(state / "pending" / "task.json")
+    signal.alarm(20)
+    assert call("learn", state, folder("b", 2), "--quiet") == 0
+    signal.alarm(0)
 
 
 @pytest.mark.parametrize(

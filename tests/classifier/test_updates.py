@@ -141,8 +141,10 @@ def test_the_command_refuses_with_exit_code_3_and_keeps_the_candidate(tmp_path, 
     ):
         np.savez(tmp_path / f"{number}.npz", x=x.astype(np.float32), y=y)
     learn = ["learn", state, "--quiet", "--device", "cpu"]
-    assert call(*learn, tmp_path / "0.npz") == 0
-    assert call(*learn, tmp_path / "1.npz", "--min-accuracy", "40%", "--max-damage", "30%") == 0
+    assert call(*learn, tmp_path / "0.npz", "--reject", "0.05") == 0
+    more = ["--min-accuracy", "40%", "--max-damage", "30%", "--reject", "5%"]
+    assert call(*learn, tmp_path / "1.npz", *more) == 0
+    assert call(*learn, tmp_path / "1.npz", "--reject", "6%") == 2
     intact = (state / "state.json").read_bytes()
     assert call(*learn, tmp_path / "2.npz", "--max-damage", "0.1%", "--dry-run") == 3
     assert not (state / "candidate.json").exists()
@@ -239,3 +241,21 @@ def test_other_features_are_refused(x, said):
     classifier = learned(MONTHS[0])
     with pytest.raises(UserError, match=said):
         classifier.learn(x, [0] * len(x))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"x": np.zeros((1, 3 * 10**8), np.uint8), "y": [0]}, "unpack to 300 MB, which is refused"),
+        ({"x": np.array([None]), "y": [0]}, "it holds pickled objects"),
+        ({"y": [0]}, "has no array 'x'"),
+    ],
+)
+def test_features_are_read_from_files_as_arrays_of_streams_are(arrays, said, tmp_path):
+    """A file of 300 kB would take 300 MB."""
+    path = tmp_path / "features.npz"
+    np.savez_compressed(path, **arrays)
+    with pytest.raises(UserError, match=said):
+        learned(MONTHS[0]).learn(path)
+    with pytest.raises(UserError, match=said):
+        learned(MONTHS[0]).predict(path)

@@ -19,13 +19,12 @@ from gplasc.cli import app, main
 from gplasc.errors import UserError
 from gplasc.paper import load_experiment
 from gplasc.report.page import write_report
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.record import FORMAT, Record, read_record
 from gplasc.runs.workspace import Workspace
 from gplasc.streams import Task
 from gplasc.study._conclusions import conclusion
 from gplasc.study._contenders import plan_contenders
-from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.compare import (
     _test_cells,
@@ -38,7 +37,8 @@ from gplasc.study.compare import (
 from gplasc.study.executors import Engine
 from gplasc.study.plan import ComparePlan
 from gplasc.study.points import _balanced_points, _different_points
-from gplasc.study.stored import CLASS_IL, choose, read_results
+from gplasc.study.processes import ThisProcess
+from gplasc.study.stored import choose, read_results
 from gplasc.study.tables import comparison_tables
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +57,7 @@ class MineSettings(Settings):
     weight: float = Field(1.0, ge=0)
 
 class Mine(Plugin):
+    LIKE = "gplasc"
     Settings = MineSettings
 '''
 
@@ -408,6 +409,44 @@ def test_a_plan_is_a_file_with_rows_and_the_family(tmp_path, capsys):
     assert "co2l+gplasc gains" in capsys.readouterr().out.splitlines()[-1]
 
 
+def test_methods_without_plugins_are_told_apart_too(tmp_path):
+    """No row has a base, so there is no table of gains; an own method stands next to a built-in one."""
+    mine = tmp_path / "mine.py"
+    mine.write_text("from gplasc.methods.er import ER\n\n\nclass Mine(ER):\n    pass\n")
+    done, _ = pretend(tmp_path, noisy, experiment="", methods=("co2l", str(mine)), plugins=(), trials=1)
+    (table,) = comparison_tables(done.results)
+    assert "Rows differ in train.momentum: 0.9 (co2l), 0.0 (mine)." in table.notes
+
+
+def test_what_a_plan_sets_is_no_published_protocol(tmp_path):
+    """Settings of all rows, or of one row that is called like a published one, leave no gap and are named."""
+    paper = {"scale": "paper", "streams": ("seq-cifar10",), "trials": 1, "seeds": (0,), "plugins": ()}
+    row = {"name": "co2l", "method": "co2l", "settings": {"train.epochs": 1}, "base": None}
+    for more in ({"set": ("train.epochs=1",)}, {"set": (), "rows": (row,), "methods": ("er",)}, {"set": ()}):
+        done, _ = pretend(tmp_path, noisy, **paper | more)
+        table = comparison_tables(done.results)[0]
+        text = table.to_markdown()
+        assert ("scale paper, changed: train.epochs)" in text) == (more != {"set": ()})
+        assert ("gap" in text.partition("Scale paper")[0]) == (more == {"set": ()})
+
+
+def test_an_own_method_that_is_called_like_a_published_one_has_no_published_number(tmp_path):
+    mine = tmp_path / "co2l.py"
+    mine.write_text("from gplasc.methods.co2l import Co2L\n\n\nclass Mine(Co2L):\n    pass\n")
+    paper = {
+        "scale": "paper",
+        "streams": ("seq-cifar10",),
+        "trials": 1,
+        "seeds": (0,),
+        "plugins": (),
+        "set": (),
+    }
+    for method, there in ((str(mine), False), ("co2l", True)):
+        done, _ = pretend(tmp_path, noisy, **paper, methods=(method,))
+        (table,) = comparison_tables(done.results, ["results"])
+        assert ("paper 6" in "".join(map(str, table.rows))) == there
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -531,8 +570,7 @@ def test_several_summaries_become_one_table_with_a_column_for_each_stream(tmp_pa
 def test_existing_summary_is_extended_without_the_folders_of_its_runs(moved, tmp_path, monkeypatch):
     def call(accuracy, folder, summary="one.json", **more):
         native = moved and folder != "a"
-        for module in ("precision", "spec"):
-            monkeypatch.setattr(f"gplasc.runs.{module}.computes_bfloat16", lambda device: native)
+        monkeypatch.setattr("gplasc.runs.spec.computes_bfloat16", lambda device: native)
         executor = Pretend(accuracy)
         wanted = plan(trials=2, set=("model.encoder=small", "model.width=32"), **more)
         done = compute(wanted, tmp_path / folder, executor.open, summary=tmp_path / summary)
@@ -628,7 +666,7 @@ def test_page_says_how_many_pairs_are_matched_and_how_many_survive():
 
 
 def here():
-    return _ThisProcess(Display())
+    return ThisProcess(Display())
 
 
 def preview(wanted, out):

@@ -21,17 +21,17 @@ from gplasc.runs.workspace import Workspace
 from gplasc.streams.info import StandIn
 from gplasc.study import experiment as definition
 from gplasc.study._forecast import forecast
-from gplasc.study.api import _ThisProcess
 from gplasc.study.cell import Outcome
 from gplasc.study.executors import Engine
 from gplasc.study.experiment import scale_statement
+from gplasc.study.processes import ThisProcess
 from gplasc.study.study import Study
 from gplasc.study.tables import _Number, result_tables, write_tables
 
 CIL = Measure("final_accuracy", "class-IL", scenario="class_il")
 
 
-class Here(_ThisProcess):
+class Here(ThisProcess):
     """Computes in this process, which is quicker for runs of a moment."""
 
     def __init__(self, fail: str = "") -> None:

@@ -96,6 +96,10 @@ def run_cases(
                     found, detail = "traceback", f"the process died with {process.exitcode}"
                 else:
                     detail = f"limit {limits}"
+                process.join()
+                shutil.rmtree(
+                    root / "cases" / str(number), ignore_errors=True
+                )  # as the next has the same name
                 yield Outcome(name, number, found, "", detail)
                 done += 1
                 break

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from tests.fuzz import arguments
 from tests.fuzz.damage import VALUES, change_json, damage_bytes, damage_file, damage_one, damaged
+from tests.fuzz.forged import FORGED
 from tests.fuzz.hostile import NAMES, add_to_tar, add_to_zip, objects, pickles, settings, spoil_image
 from tests.fuzz.newer import NEWER
 from tests.fuzz.reading import STREAM, Format, UnexpectedError, command, digest, sentence, stream
@@ -316,4 +317,5 @@ FORMATS: dict[str, Format] = {
     "settings": Format(_toml, _spoil_toml, _show),
     "arguments": Format(_words, _spoil_words, _call, weight=6),
     **NEWER,
+    **FORGED,
 }

@@ -19,7 +19,7 @@ from tests.fuzz.hostile import pickles, spoil_image
 from tests.fuzz.reading import STREAM, Format, command, digest, sentence, stream
 from tests.streams.conftest import picture
 
-from gplasc.classifier import ContinualClassifier
+from gplasc.classifier import ContinualClassifier, learning
 from gplasc.classifier._state import PENDING
 from gplasc.classifier.learning import Call, learn_folder
 from gplasc.runs.spec import RunRequest
@@ -96,12 +96,12 @@ def _cut_learning(place: Path) -> None:
     def stop(*_: Any, **named: Any) -> None:
         raise KeyboardInterrupt
 
-    write, ContinualClassifier._write = ContinualClassifier._write, stop
+    write, learning.write_state = learning.write_state, stop
     try:
         with contextlib.suppress(KeyboardInterrupt):
             learn_folder(place / "state", Path("c"), {}, Call(device="cpu", quiet=True, save_every=0))
     finally:
-        ContinualClassifier._write = write
+        learning.write_state = write
 
 
 def _learn_on(place: Path) -> str:

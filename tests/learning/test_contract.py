@@ -163,6 +163,21 @@ def test_labels_that_are_shifted_are_an_error(shift, tiny, new_learner):
         learner.learn_task(wrong)
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("shift", [-2, -1, 1])
+def test_labels_of_a_later_task_that_are_shifted_are_an_error(split, shift, tiny, new_learner):
+    """Also downwards, to classes of earlier tasks, of which a task may have samples next to all of its own."""
+    learner = new_learner(tiny("finetune"))
+    learner.learn_task(learner.stream[0])
+    task = learner.stream[1]
+    samples = getattr(task, split)
+    moved = Samples(samples.x, samples.y + shift)
+    with pytest.raises(UserError, match=r"but its new classes are 2 to 3: number the labels over all"):
+        learner.learn_task(replace(task, **{split: moved}))
+    more = Samples(torch.cat([samples.x, samples.x[:1]]), torch.cat([samples.y, samples.y[:1] * 0]))
+    learner.learn_task(replace(task, train=more) if split == "train" else task)
+
+
 def test_batches_are_added_and_indexed_with_their_columns():
     x = torch.arange(6, dtype=torch.uint8).view(6, 1, 1, 1)
     drawn = Batch(x[:4], torch.arange(4), {"logits": torch.eye(4), "score": torch.arange(4)}, torch.arange(4))

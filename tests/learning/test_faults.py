@@ -1,8 +1,12 @@
 """Damage and leftovers in the folder of a run: each is repaired, or named in one sentence."""
 
+import hashlib
+import io
 import os
+import zipfile
 
 import pytest
+import torch
 from tests.calling import call
 
 from gplasc._io.display import Display
@@ -100,6 +104,23 @@ def test_the_checkpoint_before_a_damaged_one_is_used(cut, tmp_path):
     notes = Notes()
     assert same(compute(resolved, out, display=notes), resolved, tmp_path)
     assert [line for line in notes.said if "is damaged; using the one before it" in line]
+
+
+def test_a_checkpoint_that_unpacks_to_more_than_it_has_is_damaged(tmp_path):
+    """16 MB of zeros, compressed to some kB, and the same member many times; both with a right checksum."""
+    content, packed = io.BytesIO(), io.BytesIO()
+    torch.save({"weight": torch.zeros(2**22)}, content)
+    with zipfile.ZipFile(content) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bomb:
+        for member in old.namelist():
+            bomb.writestr(member, old.read(member))
+    repeated = io.BytesIO(content.getvalue())
+    with zipfile.ZipFile(repeated, "a") as bomb:
+        bomb.filelist.append(max(bomb.filelist, key=lambda member: member.file_size))
+        bomb._didModify = True
+    for forgery in (packed.getvalue(), repeated.getvalue()):
+        path = tmp_path / "checkpoint-1.pt"
+        path.write_bytes(forgery + hashlib.sha256(forgery).digest())
+        assert checkpoints.load_newest(tmp_path) == (None, [path])
 
 
 def test_only_damaged_checkpoints_start_over_when_told(cut, tmp_path):

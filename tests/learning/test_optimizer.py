@@ -50,7 +50,7 @@ def test_a_fresh_process_imports_neither_compiler_nor_scikit_learn_and_honors_om
     """Torch reads the variable when it is imported; it decides the number of threads that a record has."""
     threads = "2" if os.cpu_count() == 1 else "1"  # not the default
     code = (
-        "import sys, gplasc.runs.api as r\n"
+        "import sys, gplasc.runs.execute as r\n"
         "for more in ({}, {'optimizer': 'adamw'}):\n"
         f"    done = r.run('seq-digits', 'co2l', 'gplasc', scale='smoke', out={str(tmp_path)!r}, quiet=True, **more)\n"
         "print(done.record['environment']['threads'])\n"

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from gplasc._io.display import Display
 from gplasc.learning import Callback
 from gplasc.learning.devices import choose_precision, computes_bfloat16
-from gplasc.runs import precision, spec
+from gplasc.runs import spec
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
@@ -26,8 +26,7 @@ def machine(monkeypatch):
     """Return a function that makes this a machine with or without bfloat16."""
 
     def become(native):
-        for module in (precision, spec):
-            monkeypatch.setattr(module, "computes_bfloat16", lambda device: native)
+        monkeypatch.setattr(spec, "computes_bfloat16", lambda device: native)
 
     return become
 

@@ -317,6 +317,22 @@ def test_signals_outside_the_main_thread_are_left_alone():
     assert not errors
 
 
+def test_the_record_of_a_stream_object_has_no_settings_that_did_not_build_it(tmp_path):
+    """The preset of 8 images a class is not used; and what is published is not of such a stream."""
+    import gplasc
+
+    stream = open_stream("synthetic:tasks=2,classes=2,size=8,channels=1,train=12,test=4")
+    more = {"scale": "smoke", "out": tmp_path, "quiet": True, "device": "cpu", "model.encoder": "small"}
+    record = gplasc.run(stream, "finetune", **more).record
+    assert record.stream.train_samples == [24, 24]
+    assert record.flat["data.images_per_class"] is record.flat["data.test_images_per_class"] is None
+    assert "data.images_per_class" in record.changed
+    named = gplasc.run(stream.name, "finetune", **more).record
+    assert (named.flat["data.images_per_class"], named.stream.train_samples) == (8, [16, 16])
+    with pytest.raises(UserError, match=r"data\.images_per_class does not change a stream that is an object"):
+        gplasc.run(stream, "finetune", **more, images_per_class=3)
+
+
 def test_a_stream_object_can_be_run(tmp_path):
     import gplasc
 

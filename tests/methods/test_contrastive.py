@@ -231,6 +231,13 @@ def test_the_end_of_the_warm_up_is_declared(method, tiny, new_learner):
     assert any("train.warmup_target" in text for text in new_learner(tiny(method)).method.DEVIATIONS)
 
 
+@pytest.mark.parametrize("method", ["co2l", "cila", "cclis"])
+def test_the_outputs_of_the_probe_and_short_batches_are_declared(method, tiny, new_learner):
+    declared = " ".join(new_learner(tiny(method)).method.DEVIATIONS)
+    assert "the probe has outputs for the classes seen alone" in declared
+    assert ("the last batch of an epoch is used even if it is smaller" in declared) == (method == "cclis")
+
+
 @pytest.mark.parametrize("method", ["co2l", "cila"])
 def test_further_remembered_images_enter_the_batch_as_its_own_memory_rows_do(method, tiny, learner_in_task):
     plain = learner_in_task(tiny(method), 1)

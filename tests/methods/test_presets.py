@@ -2,12 +2,15 @@
 
 import csv
 import importlib
+import itertools
 import tomllib
 from importlib import resources
 from pathlib import Path
 
 import pytest
+from tests.calling import call
 
+import gplasc
 from gplasc.errors import UserError
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin, gplasc_plus
@@ -15,6 +18,7 @@ from gplasc.runs.spec import RunRequest
 from gplasc.settings.components import list_plugins
 from gplasc.settings.parse import parse_value
 from gplasc.settings.types import Config
+from gplasc.study.plan import ComparePlan
 
 DATA = Path(__file__).parents[1] / "data"
 RULES = [
@@ -128,6 +132,22 @@ def test_seq_mnist_at_paper_scale_is_the_published_protocol():
     assert (config.train.epochs, config.train.batch, config.train.schedule) == (1, 10, "constant")
 
 
+ALONE = """
+from gplasc import Method
+from gplasc.losses.replay import cross_entropy
+
+
+class Alone(Method):
+    heads = frozenset({"classifier"})
+
+    def loss(self, parts, ctx):
+        return {"ce": cross_entropy(parts["batch"].out.logits, parts["batch"].y)}
+
+    def predictor(self, ctx):
+        return ctx.network.classifier
+"""
+
+
 def copied(module, folder):
     path = folder / f"{module.__name__.rpartition('.')[2]}2.py"
     path.write_text(Path(module.__file__).read_text(encoding="utf-8"), encoding="utf-8")
@@ -142,8 +162,42 @@ def test_a_copy_of_a_method_has_its_settings(name, tmp_path):
     assert ours.config.train == theirs.config.train
     assert ours.config.model == theirs.config.model
     assert list(ours.config.options.values()) == list(theirs.config.options.values())
-    assert f"takes the presets of {name} " in ours.notes[0]
-    assert not theirs.notes
+    assert f"takes the presets of {name};" in ours.notes[0]
+    assert not theirs.presets
+
+
+STREAMS = ("seq-cifar10", "seq-cifar100", "seq-digits", "seq-mnist", "cub200")
+
+
+@pytest.mark.parametrize("scale", ["paper", "cpu", "smoke"])
+@pytest.mark.parametrize("name", [*list_plugins()])
+def test_a_copy_of_a_plugin_has_its_settings_everywhere(name, scale, tmp_path):
+    plugin = copied(importlib.import_module(f"gplasc.plugins.{name.replace('-', '_')}"), tmp_path)
+    for stream, method in itertools.product(STREAMS, ("er", "co2l")):
+        ours, theirs = (RunRequest(stream, method, (p,), scale=scale).resolve() for p in (plugin, name))
+        assert list(ours.config.options.values()) == list(theirs.config.options.values())
+        assert f"takes the presets of {name};" in ours.notes[0]
+
+
+def test_components_with_the_same_owner_all_take_its_presets(tmp_path):
+    plugin = copied(gplasc_plus, tmp_path)
+    spec = RunRequest("seq-cifar10", "co2l", ("gplasc-plus", plugin), scale="cpu").resolve()
+    _, first, second = spec.config.options.values()
+    assert first == second
+    assert first["memory_rows"] == "minibatch"
+
+
+@pytest.mark.parametrize(("method", "plugins"), [("er", ()), ("co2l", ("gplasc-plus",))])
+def test_a_run_of_copies_is_that_of_the_originals(method, plugins, tmp_path):
+    folder = {"out": tmp_path / "runs", "scale": "smoke", "quiet": True, "device": "cpu", "train.epochs": 1}
+    copies = (
+        copied(importlib.import_module(f"gplasc.methods.{method}"), tmp_path),
+        [copied(gplasc_plus, tmp_path) for _ in plugins],
+    )
+    ours, theirs = (gplasc.run("seq-digits", *names, **folder) for names in (copies, (method, plugins)))
+    assert ours.run_id != theirs.run_id
+    assert ours.record["matrix"] == theirs.record["matrix"]
+    assert ours.record["weights_sha256"] == theirs.record["weights_sha256"]
 
 
 def test_a_copy_of_a_plugin_and_a_derived_method_take_presets(tmp_path):
@@ -169,6 +223,45 @@ def test_a_class_of_no_family_needs_like(tmp_path):
     liked.require_presets()
     with pytest.raises(UserError, match="like is 'er' for the method 'co2l'"):
         RunRequest("seq-cifar10", "co2l", like="er").resolve()
+    path.write_text(path.read_text().replace("pass", "LIKE = 'err'"))
+    with pytest.raises(UserError, match=r"LIKE in .*alone.py is 'err'; did you mean 'er'"):
+        RunRequest("seq-cifar10", str(path)).resolve()
+
+
+def test_what_takes_no_presets_is_said_by_every_command(tmp_path, monkeypatch, capsys):
+    """`run`, `show` and `check` say so and go on; `compare` refuses it, in Python too, and takes --like."""
+    monkeypatch.chdir(tmp_path)
+    place = ["--scale", "smoke", "--device", "cpu", "--out", "runs"]
+    words = ["--stream", "seq-digits", "--set", "train.epochs=1", *place]
+    Path("alone.py").write_text(ALONE)
+    said = (
+        "alone.py takes no presets: every stream has the defaults; for those of a built-in method, write LIKE"
+    )
+    assert call("run", "--method", "alone.py", *words) == 0
+    assert said in capsys.readouterr().err
+    for command in (["show", "alone.py"], ["check", "alone.py"]):
+        call(*command)
+        assert said in capsys.readouterr().out
+    Path("added.py").write_text("import gplasc\n\n\nclass Added(gplasc.Plugin):\n    pass\n")
+    for more in ([], ["--dry-run"]):
+        assert call("compare", "--methods", "alone.py", *more, *words) == 2
+        assert said in capsys.readouterr().err
+        assert call("compare", "--methods", "er", "--plugins", "added.py", *more, *words) == 2
+        assert "write LIKE = 'gplasc' in its class" in capsys.readouterr().err
+    more = {"scale": "smoke", "out": "runs", "device": "cpu", "quiet": True, "train.epochs": 1}
+    with pytest.raises(UserError, match="takes no presets"):
+        gplasc.compare("seq-digits", ["alone.py"], seeds=[0], **more)
+    study = gplasc.compare("seq-digits", ["alone.py", "finetune"], seeds=[0], like="er", **more)
+    alone, finetune = (group.settings for group in study.groups(stage="test"))
+    assert {n: v for n, v in alone.items() if n.startswith("train.")} == {
+        n: v for n, v in finetune.items() if n.startswith("train.")
+    }
+    assert call("compare", "--methods", "alone.py", "--like", "er", "--dry-run", *words) == 0
+    assert ComparePlan(methods=("alone.py",), like="er").command.endswith("--like er")
+    assert call("compare", "--methods", "er", "--like", "er", *words) == 2
+    assert "it names a built-in method, for a method of your own" in capsys.readouterr().err
+    result = gplasc.run("seq-digits", "alone.py", like="er", **more)
+    assert result.record.flat["train.lr"] == alone["train.lr"]
 
 
 def test_given_epochs_hold_for_the_first_task_too():

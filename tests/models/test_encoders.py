@@ -122,7 +122,7 @@ def test_weights_come_from_the_generator(name: str) -> None:
 
 
 def test_convolutions_start_kaiming_normal_with_fan_out() -> None:
-    net = ResNet(width=32, generator=torch.Generator().manual_seed(0))
+    net = build_encoder("resnet18", width=32, generator=torch.Generator().manual_seed(0))
     for conv in (m for m in net.modules() if isinstance(m, torch.nn.Conv2d)):
         fan_out = conv.out_channels * conv.kernel_size[0] * conv.kernel_size[1]
         expected = (2 / fan_out) ** 0.5
@@ -194,7 +194,8 @@ def test_shortcut_is_the_strided_convolution(channels: int, size: int) -> None:
 
 def test_narrow_encoders_survive_odd_batches_on_two_threads() -> None:
     program = (
-        "import torch; from gplasc.models.resnet import ResNet; torch.set_num_threads(2); encoder = ResNet(width=4)\n"
+        "import torch; from gplasc.models import build_encoder\n"
+        "torch.set_num_threads(2); encoder = build_encoder('resnet18', width=4)\n"
         "for _ in range(20): encoder(torch.randn(15, 3, 16, 16)).sum().backward()"
     )
     environment = {

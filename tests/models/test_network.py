@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gplasc.models import LinearClassifier, Network, ProjectionHead
+from gplasc.models._initialize import initialize
 from gplasc.models.small import SmallConv
 
 
@@ -26,7 +27,8 @@ class Counting(nn.Module):
 
 def network(features: str = "relu", seed: int = 0) -> Network:
     g = torch.Generator().manual_seed(seed)
-    encoder = SmallConv(width=4, in_channels=1, feature_dim=16, features=features, generator=g)  # type: ignore[arg-type]
+    encoder = SmallConv(width=4, in_channels=1, feature_dim=16, features=features)  # type: ignore[arg-type]
+    initialize(encoder, g)
     return Network(encoder, ProjectionHead(16, 12, 8, generator=g), LinearClassifier(16, 5, generator=g))
 
 

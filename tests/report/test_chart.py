@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.report.blocks import render_blocks
 
 from gplasc.report import style
 from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.render import render_blocks
 from gplasc.results.statistics import Spread, spread
 
 KINDS = ("line", "stack", "interval")

@@ -18,7 +18,7 @@ from gplasc.report.findings import find_findings, headline
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.page import _build_sections, _write_blocks, build_report, write_report
 from gplasc.report.panels import make_panels
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.results.record import Record, write_record
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -186,7 +186,7 @@ def paper_tables(records: list[Record]) -> list[Table]:
 
 
 def test_only_paper_scale_is_measured_against_the_paper(make_record) -> None:
-    from gplasc.published import lookup
+    from gplasc.published import published
 
     (small,) = paper_tables(grid(make_record, scale="cpu"))
     assert set(cells_of(small, "ours − paper")) == {"–"}
@@ -198,17 +198,14 @@ def test_only_paper_scale_is_measured_against_the_paper(make_record) -> None:
         for i, row in enumerate(full.cells)
         if [c.value for c in row[:3]] == ["co2l+gplasc", "class-IL final accuracy", "the main accuracy table"]
     )
-    published = lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il")
-    base = lookup("acc_result", "co2l", stream="seq-cifar10", buffer=200, scenario="class_il")
-    assert published is not None
-    assert base is not None
+    place = {"stream": "seq-cifar10", "buffer": 200, "scenario": "class_il"}
+    (theirs,) = published("acc_result", row="co2l+gplasc", **place)
+    (base,) = published("acc_result", row="co2l", **place)
     ours = float(cells_of(full, "ours, paper scale")[at].split(" ")[0])
     gap = float(cells_of(full, "ours − paper")[at].replace("−", "-"))
-    assert gap == pytest.approx(ours - published.mean, abs=0.011)
-    assert cells_of(full, "the paper")[at] == str(published)
-    assert float(cells_of(full, "the paper's gain")[at]) == pytest.approx(
-        published.mean - base.mean, abs=0.006
-    )
+    assert gap == pytest.approx(ours - theirs.mean, abs=0.011)
+    assert cells_of(full, "the paper")[at] == str(theirs)
+    assert float(cells_of(full, "the paper's gain")[at]) == pytest.approx(theirs.mean - base.mean, abs=0.006)
 
 
 def test_streams_without_published_numbers_have_no_such_section(make_record) -> None:
@@ -461,6 +458,14 @@ def test_paper_scale_is_said_only_of_the_whole_protocol(make_record, tmp_path: P
     assert "paper scale, changed: train.lr, train.milestones, train.epochs" in outline.words
     assert "do not follow the published protocol" in outline.words
     assert "70.59" not in text
+
+
+def test_an_own_file_that_is_called_like_a_published_method_has_no_published_number(make_data) -> None:
+    records = [make_data("co2l", seed=seed, scale="paper") for seed in range(3)]
+    assert paper_tables([Record.parse(record) for record in records])
+    for record in records:
+        record["settings"]["method"] = "./co2l.py"
+    assert paper_tables([Record.parse(record) for record in records]) == []
 
 
 def test_a_number_whose_buffer_is_not_stated_is_matched_to_none(make_record) -> None:

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from gplasc._io.table import Table
+from gplasc.report.page import build_report
 from gplasc.report.panels import Panel, make_panels, unlike
 from gplasc.report.sections.provenance import time
 from gplasc.results.group import Measure, group_records
@@ -32,6 +33,26 @@ def test_a_run_given_twice_counts_once(make_record, make_data) -> None:
     groups, left_out = group_records([make_record(), again])
     assert [len(group.records) for group in groups] == [1]
     assert left_out == [f"the run {'0' * 12}, which has data, settings and seed of {make_record().run_id}"]
+
+
+def test_runs_with_the_same_effective_settings_are_one_group(make_data) -> None:
+    """No epochs of the first task, and as many as of the others, are the same training."""
+    records = [make_data(seed=seed) for seed in (0, 1, 2)]
+    for record, first in zip(records, (None, 5, 6), strict=True):
+        record["settings"]["train"] = record["settings"]["train"] | {"epochs": 5, "first_epochs": first}
+    groups, left_out = group_records([Record.parse(record) for record in records])
+    assert [list(group.runs) for group in groups] == [[0, 1], [2]]
+    assert left_out == []
+
+
+def test_another_result_of_a_run_is_not_dropped_in_silence(make_data, tmp_path) -> None:
+    """As two machines compute it; a copy with the same numbers needs no word."""
+    one, other = make_data(), make_data()
+    other["matrix"]["class_il"][0][0] += 1.0
+    records = [Record.parse(data) for data in (one, one, other)]
+    assert group_records(records)[1] == [f"another result of the run {records[0].run_id}"]
+    page = build_report(records, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"Not on this page: another result of the run {records[0].run_id}." in page
 
 
 def test_runs_of_different_data_are_never_averaged(make_data) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.report.blocks import render_blocks
 
 from gplasc.report import style
 from gplasc.report.projection import feature_sphere
-from gplasc.report.render import render, render_blocks
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sphere import (
     Array,
     Cap,
@@ -142,3 +142,9 @@ def test_features_are_projected_to_the_directions_of_the_task_centers() -> None:
     cosines = np.stack(centers) @ np.stack(centers).T
     assert f"centers: {cosines[np.triu_indices(4, 1)].mean():.2f}." in drawn.caption.replace("−", "-")
     assert [task.marks for task in drawn.tasks] == [("0", "1"), ("2", "3"), ("4", "5"), ("6", "7")]
+
+
+def test_dollar_signs_in_names_are_text(tmp_path: Path) -> None:
+    """A method's file may be called cost$_$5.py."""
+    assert [path.name for path in panel(title="cost$_$5").write(tmp_path / "s")] == ["s.svg", "s.pdf"]
+    assert "cost$_$5" in (tmp_path / "s.svg").read_text()

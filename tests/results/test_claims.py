@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gplasc.results.group import differing_settings
+from gplasc.results.group import CLASS_IL, differing_settings
 from gplasc.runs.spec import RunRequest
 from gplasc.settings.presets import row_name
-from gplasc.study.stored import CLASS_IL, read_results
+from gplasc.study.stored import read_results
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -1,8 +1,10 @@
 """A result in Python: short texts, frames, a picture, and its network; code only from files that were named."""
 
 import csv
+import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -78,6 +80,22 @@ def test_frames(result):
         gplasc.load_runs("nowhere")
 
 
+def test_what_frames_are_made_of(result, monkeypatch):
+    """Also where pandas is not installed: one row for each entry of the matrices, and one for each run."""
+    frame = SimpleNamespace(
+        DataFrame=lambda rows, columns: [dict(zip(columns, r, strict=True)) for r in rows]
+    )
+    monkeypatch.setitem(sys.modules, "pandas", frame)
+    entries = {(row["after_task"], row["task"]): row["task_il"] for row in result.to_frame()}
+    matrix = result.matrix["task_il"]
+    assert entries == {(1, 1): matrix[0, 0], (2, 1): matrix[1, 0], (2, 2): matrix[1, 1]}
+    other = run(seed=1)
+    runs = {row["run_id"]: row for row in gplasc.load_runs("runs")}
+    assert runs.keys() == {result.run_id, other.run_id}
+    assert runs[other.run_id]["class_il.final_accuracy"] == other.metric()
+    assert (runs[other.run_id]["seed"], runs[result.run_id]["train.epochs"]) == (1, 1)
+
+
 def test_frames_without_pandas(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     for make in (result.to_frame, gplasc.load_runs):
@@ -113,6 +131,14 @@ def test_a_result_is_loaded_and_has_features_of_images(result):
         gplasc.Result.read("nowhere")
 
 
+def test_a_record_with_settings_of_other_components_is_one_sentence(result, tmp_path):
+    data = result.record.to_dict()
+    data["settings"]["options"]["other"] = {}
+    (tmp_path / "record.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match="settings of components that it does not name"):
+        gplasc.Result.read(tmp_path).load(device="cpu")
+
+
 @pytest.mark.parametrize(
     ("argument", "source"), [("method", METHOD), ("plugins", PLUGIN), ("encoder", ENCODER)]
 )
@@ -133,6 +159,9 @@ def test_code_that_a_record_names_is_loaded_only_if_the_caller_names_it(
         read.load(device="cpu")
     assert not mark.exists()
     assert read.load(device="cpu", **{argument: given}).record.run_id == result.run_id
+    if argument == "method":
+        with pytest.raises(UserError, match=r"er is not what the run used as mine.py; give that version"):
+            read.load(device="cpu", method="er")
     assert mark.exists()
     path.write_text(path.read_text() + "# edited\n")
     with pytest.raises(UserError, match="is not what the run used"):

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.soak.cuts import END, METHODS, Runner, cut_off, processes
 from tests.soak.learning import LearnRunner, cut_learning, write_months
+from tests.soak.studies import STUDIES, cut_study
 
 
 def main() -> int:
@@ -21,6 +22,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--learn-kills", type=int, default=20, help="kills of `gplasc learn`, by time")
+    parser.add_argument(
+        "--study-kills", type=int, default=20, help="kills of compare, demo and others, by time"
+    )
     parser.add_argument(
         "--months",
         type=Path,
@@ -43,6 +47,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gplasc-soak-") as folder:
         if given.learn_kills:
             wrong += _kill_learning(given, context, Path(folder) / "learn")
+        for name in STUDIES if given.study_kills else ():
+            random, killed = Random(f"{given.seed}/{name}"), 0
+            share = -(-given.study_kills // len(STUDIES))
+            for one, problem in cut_study(context, name, Path(folder) / name, random, share):
+                killed += one
+                if problem:
+                    wrong.append(f"{name}: {problem}")
+                    print(f"wrong: {wrong[-1]}", flush=True)
+            print(f"{name}: {killed} kills, {time.monotonic() - start:.0f} s", flush=True)
         for number, (method, plugin) in enumerate(settings if given.kills or given.faults else ()):
             name = f"{method}+{plugin}" if plugin else method
             for kind, total in (("kills", given.kills), ("faults", given.faults)):

@@ -36,9 +36,9 @@ def learned(state: Path) -> dict[str, str]:
         "predictor": learner["predictor"],
         "memory": learner["memory"]["columns"],
         "random": learner["random"],
-        "held": tensors["held"],
     }
-    return {name: digest(tensors) for name, tensors in parts.items()}
+    digests = {name: digest(tensors) for name, tensors in parts.items()}
+    return digests | {name: name for name in index.rows}  # with the images that are held out
 
 
 @dataclass

@@ -174,6 +174,17 @@ def test_a_tar_that_holds_a_file_twice_gives_the_last(tmp_path):
     assert (extract(path, tmp_path / "into") / "folder" / "x").read_bytes() == b"last"
 
 
+def test_a_comment_in_a_zip_hides_no_member(tmp_path):
+    """Two bytes of damage in the directory make the entry of the next member the comment of this one."""
+    path = zip_of(tmp_path / "a.zip", ("folder/x", b"x"), ("folder/y", b"y"))
+    content = bytearray(path.read_bytes())
+    first = content.index(b"PK\x01\x02")
+    content[first + 32] = content.index(b"PK\x05\x06") - content.index(b"PK\x01\x02", first + 1)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="'folder/x' is a link or has a comment"):
+        extract(path, tmp_path / "into")
+
+
 @pytest.mark.parametrize("method", [99, 9])
 def test_unknown_compression_is_named(tmp_path, method):
     path = zip_of(tmp_path / "a.zip", ("folder/x", b"x" * 1000))
@@ -329,6 +340,14 @@ def test_an_array_that_announces_more_than_it_has_is_refused(imitate):
         packed.writestr("x.npy", header.getvalue() + bytes(100))
         packed.writestr("y.npy", b"")
     assert "mine.npz cannot be read (" in refusal(path)
+
+
+@pytest.mark.parametrize("kind", ["f2", "f8", "u1"])
+def test_an_array_without_a_dimension_is_one_sentence(imitate, kind):
+    path = imitate.npz()
+    with np.load(path) as intact:
+        np.savez(path, **(dict(intact) | {"x_train": np.array(0, kind)}))
+    assert "x_train has the" in refusal(path)
 
 
 def test_a_text_file_is_not_taken_for_pickled_objects(imitate):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -112,6 +114,34 @@ def test_a_file_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monk
     monkeypatch.setattr(source, "_MOST_RATIO", 0)
     with pytest.raises(UserError, match="unpacks to more than"):
         open_stream(f"parquet:{path}")
+
+
+OPEN_MANY = """
+import sys
+from gplasc.errors import UserError
+from gplasc.streams import open_stream
+for name in sys.argv[1:]:
+    try:
+        open_stream(f"parquet:{name}")
+    except UserError:
+        pass
+print("still here")
+"""
+
+
+def test_no_damaged_statistics_end_the_process(tmp_path):
+    """pyarrow ends the process when it is asked for a column whose statistics are damaged."""
+    path = write(tmp_path / "a.parquet", [0, 1] * 2)
+    content = path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    names = []
+    for place in range(start, min(start + 700, len(content) - 8)):
+        names.append(tmp_path / f"{place}.parquet")
+        names[-1].write_bytes(content[:place] + bytes([content[place] ^ 1 << 2]) + content[place + 1 :])
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN_MANY, *map(str, names)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "still here\n", done.stderr
 
 
 BOMB = """

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from gplasc._io.display import Display, Lines, Live, Moment
@@ -22,12 +23,13 @@ from gplasc.errors import Interrupted, UserError
 from gplasc.runs.execute import execute
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import RunFolder, Workspace
-from gplasc.study._grid import check_seeds, parse_axes
-from gplasc.study.cell import Cell, Outcome
+from gplasc.study.cell import Cell, Outcome, check_seeds
 from gplasc.study.compute import _unique, compute
 from gplasc.study.executors import Engine
+from gplasc.study.points import parse_axes
 from gplasc.study.processes import Processes
-from gplasc.study.sweep import _grid_cells
+from gplasc.study.study import Study
+from gplasc.study.sweep import _grid_cells, _summary
 
 STREAM = "synthetic:tasks=3,classes=2,size=8,channels=1,train=10,test=6"
 
@@ -77,12 +79,65 @@ def test_a_failing_and_a_crashing_cell_do_not_stop_the_others(tiny, tmp_path):
     assert [result.state for result in found] == ["failed", "failed", "failed", "done"]
     assert "the term 'ce' is" in found[0].error
     assert found[1].error == "its process was killed by signal 9 (out of memory?)"
-    assert found[2].error.startswith("ZeroDivisionError: division by zero (see ")
+    reason = "line 6, raised ZeroDivisionError: division by zero; correct the file (see "
+    assert found[2].error.startswith(f"{broken}, {reason}")
     assert "Traceback" in (out / found[2].cell.run_id / "log.txt").read_text()
     assert found[3].record["run_id"] == cells[3].run_id
     lines = stream.getvalue().splitlines()
     assert sum(": failed: " in line for line in lines) == 3
     assert all(f"/{len(cells)}]" in line for line in lines if line.startswith("["))
+
+
+@pytest.mark.parametrize("edited", ["mine.py", "encoder.py"])
+def test_what_is_edited_while_runs_are_computed_is_not_run_under_the_old_digest(edited, tiny, tmp_path):
+    method, encoder = tmp_path / "mine.py", tmp_path / "encoder.py"
+    method.write_text(
+        "from pathlib import Path\nfrom gplasc.methods.finetune import Finetune\n\n\n"
+        "class Mine(Finetune):\n    def end_task(self, ctx):\n"
+        f"        path = Path({str(tmp_path / edited)!r})\n"
+        "        path.write_text(path.read_text() + '# edited\\n')\n"
+    )
+    encoder.write_text(
+        "import torch\n\n\ndef build():\n    torch.manual_seed(0)\n    return torch.nn.Conv2d(3, 4, 3)\n"
+    )
+    more = {"model.encoder": f"{encoder}:build"}
+    cells = [cell(tiny(str(method), seed=seed, **more)) for seed in (0, 1)]
+    outcomes = compute(cells, place(tmp_path / "runs"), Processes(1, 1))
+    assert [outcomes[c.run_id].state for c in cells] == ["done", "failed"]
+    name = method if edited == "mine.py" else "encoder"
+    assert f"{name} changed after the run was planned" in outcomes[cells[1].run_id].error
+
+
+def test_data_that_changes_while_runs_are_computed_is_not_learned(tmp_path):
+    path = tmp_path / "mine.npz"
+
+    def write(value):
+        x = np.full((40, 8, 8), value, np.uint8)
+        x[:, 0, 0] = np.arange(40) % 4
+        np.savez(path, x=x, y=np.arange(40) % 4)
+
+    write(0)
+    planned = cell(RunRequest(f"npz:{path}", "finetune", scale="smoke").resolve())
+    write(1)
+    (outcome,) = compute([planned], place(tmp_path / "runs"), Processes(1, 1)).values()
+    assert outcome.error == "data changed after the run was planned; give the same command again"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_the_log_of_a_run_is_written_neither_through_a_link_nor_to_a_pipe(kind, tiny, tmp_path):
+    method = tmp_path / "mine.py"  # what it prints goes into the log
+    method.write_text(
+        "from gplasc.methods.finetune import Finetune\n\n\n"
+        "class Mine(Finetune):\n    def end_task(self, ctx):\n        print('text')\n"
+    )
+    planned = cell(tiny(str(method)))
+    log = tmp_path / "runs" / planned.run_id / "log.txt"
+    log.parent.mkdir(parents=True)
+    (tmp_path / "precious").write_text("precious")
+    os.mkfifo(log) if kind == "pipe" else log.symlink_to(tmp_path / "precious")
+    (outcome,) = compute([planned], place(tmp_path / "runs"), Processes(1, 1)).values()
+    assert outcome.state == "done"
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_complete_runs_are_skipped_and_equal_ones_computed_once(tiny, tmp_path):
@@ -257,11 +312,11 @@ def test_unique_keeps_the_first(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["margin"], "is no axis of a grid"),
-        (["margin="], "is no axis of a grid"),
-        (["margin=[]"], "is no axis of a grid"),
-        (["margin=0.1,,0.2"], "is no axis of a grid"),
-        (["=1"], "is no axis of a grid"),
+        (["margin"], "is not an axis of a grid"),
+        (["margin="], "is not an axis of a grid"),
+        (["margin=[]"], "is not an axis of a grid"),
+        (["margin=0.1,,0.2"], "is not an axis of a grid"),
+        (["=1"], "is not an axis of a grid"),
         (["margin=1", "margin=2"], "given twice"),
         (["plugin=none", "plugins=gplasc"], "given twice"),
         (["seed=1,2"], "--seeds"),
@@ -323,7 +378,6 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     words += [
         "--out",
         str(tmp_path / "runs"),
-        "--quiet",
         "--device",
         "cpu",
         "--workers",
@@ -334,12 +388,36 @@ def test_a_sweep_names_methods_and_says_what_else_differs(tmp_path, capsys):
     for more in (["--method", str(own)], ["--grid", f"method={own},co2l", "--set", "train.epochs=1"]):
         with pytest.raises(SystemExit):
             main([*words, *more])
-    alone, both = capsys.readouterr().out.split("written: ")[:2]
+    printed = capsys.readouterr()
+    assert printed.err.count(f"{own} takes the presets of er;") == 2, "once for each command"
+    alone, both = printed.out.split("written: ")[:2]
     for text in (alone, both):
         assert any(line.split()[1:2] == ["mine"] for line in text.splitlines())
-    assert "Shared settings in which rows differ" not in alone
-    differs = both.partition("Shared settings in which rows differ: ")[2]
-    assert differs.startswith("train.momentum 0.0 (mine), 0.9 (co2l) | ")
+    assert "Rows differ in" not in alone
+    first, *others = (line for line in both.splitlines() if line.startswith("Rows differ in "))
+    assert first == "Rows differ in train.momentum: 0.0 (mine), 0.9 (co2l)."
+    assert others
+
+
+def test_like_is_about_the_own_methods_of_a_sweep(tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text("import gplasc\n\n\nclass Mine(gplasc.Method):\n    pass\n")
+    request = RunRequest("seq-digits", "co2l", scale="smoke", like="derpp")
+    cells = _grid_cells({"method": ["er", str(own), "derpp"]}, (0,), request)
+    assert [cell.spec.config.train.lr for cell in cells] == [0.1, 0.03, 0.03]
+    with pytest.raises(UserError, match="like is 'derpp' for the method 'er'"):
+        _grid_cells({"method": ["er"]}, (0,), request)
+
+
+def test_a_sweep_at_paper_scale_says_what_was_changed():
+    request = RunRequest("seq-digits", "er", scale="paper", settings={"train.epochs": 1})
+    for axes, changed in (({"train.lr": [0.1]}, ", train.lr"), ({}, "")):
+        study = Study(_grid_cells(axes, (0,), request))
+        assert _summary(study, axes, "paper").title.startswith(
+            f"scale paper (changed: train.epochs, train.first_epochs{changed}), percent"
+        )
+    plain = Study(_grid_cells({"method": ["er"]}, (0,), RunRequest("seq-digits", "er", scale="paper")))
+    assert _summary(plain, ("method",), "paper").title.startswith("scale paper, percent")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Studies on a validation split: the paper's spaces, several workers, killed and continued."""
 
 import csv
+import io
 import json
 import os
 import signal
@@ -15,13 +16,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from gplasc._io.display import Display, Moment
+from gplasc._io.display import Display, Lines, Moment
 from gplasc.cli import main
 from gplasc.errors import UserError
 from gplasc.runs.spec import RunRequest
 from gplasc.study.cell import Outcome
+from gplasc.study.executors import Engine
 from gplasc.study.points import tune_space
-from gplasc.study.search import Search, _finished, _open_study, _run_search, on_validation, tune
+from gplasc.study.search import Search, _Driver, _finished, _open_study, _run_search, on_validation, tune
 
 optuna = pytest.importorskip("optuna")
 SPACES = Path(__file__).parents[1] / "data" / "hyperparameter_space.csv"
@@ -196,6 +198,31 @@ def test_an_edited_method_is_another_study(tmp_path):
     path.write_text(path.read_text() + "# edited\n")
     with pytest.raises(UserError, match=r"begun with another version of .*mine.py; choose another --out"):
         _open_study(search)
+
+
+def test_a_search_says_whose_presets_an_own_method_takes(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from gplasc.methods.er import ER\n\n\nclass Mine(ER):\n    pass\n")
+    said = io.StringIO()
+    with pytest.raises(UserError, match="--trials was given as 0"):
+        tune(
+            Search(RunRequest("seq-digits", str(path)), {"train.lr": [1.0]}, 0, tmp_path),
+            Engine(),
+            Lines(said),
+        )
+    assert f"{path} takes the presets of er;" in said.getvalue()
+
+
+def test_a_method_that_is_edited_during_a_search_ends_it(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from gplasc.methods.er import ER\n\n\nclass Mine(ER):\n    pass\n")
+    search = Search(RunRequest("seq-digits", str(path), buffer=4), {"train.lr": [1.0, 2.0]}, 5, tmp_path)
+    driver = _Driver(search, _open_study(search), None, Display())
+    trials = driver.cells()
+    next(trials)
+    path.write_text(path.read_text() + "# edited\n")
+    with pytest.raises(UserError, match=r"mine.py changed during the search; restore it"):
+        list(trials)
 
 
 @pytest.mark.parametrize("damage", ["text", "cut", "zeros", "attribute"])

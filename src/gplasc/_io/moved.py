@@ -17,6 +17,7 @@ _HOMES = {
     "gplasc._io": "files lock progress transfer",
     "gplasc.study": "sweep tune",
     "gplasc.settings": "components presets",
+    "gplasc.losses": "losses.relation",
     "gplasc.learning": "learning.batchnorm learning.digest learning.gradients learning.sgd",
     "gplasc.streams": "streams.images streams.pixels",
     "gplasc.paper": "experiments",

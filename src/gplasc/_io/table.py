@@ -132,12 +132,12 @@ class Table:
         body = ""
         for index, row in enumerate(self.cells):
             body += "  \\midrule\n" if index and index in self.breaks else ""
-            texts = [_cell(cell, _latex, r" \\ ", r"\textbf{{{}}}") for cell in row]
-            several = ["\n" in _show(cell.value) for cell in row]
-            stacked = zip(texts, aligns, several, strict=True)
-            body += line(
-                [rf"\shortstack[{align}]{{{text}}}" if many else text for text, align, many in stacked]
-            )
+            texts = []
+            for align, cell in zip(aligns, row, strict=True):
+                text = _cell(cell, _latex, r" \\ ", r"\textbf{{{}}}")
+                several = "\n" in _show(cell.value)
+                texts.append(rf"\shortstack[{align}]{{{text}}}" if several else text)
+            body += line(texts)
         caption = f"  \\caption{{{_latex(self.title)}}}\n" if self.title else ""
         notes = "".join(f"  \\par\\smallskip\\footnotesize {_latex(note)}\n" for note in self._lines_below)
         return (

@@ -11,10 +11,14 @@ _MOST_ROWS = 5000  # for the temperature
 _BINS = 15
 
 
-class Calibration(BaseModel):
-    """Numbers from cross-validated scores; nothing follows from the images that are predicted."""
+class Plain(BaseModel):
+    """Plain data that is stored: nothing is converted, and unknown names are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Calibration(Plain):
+    """Numbers from cross-validated scores; nothing follows from the images that are predicted."""
 
     temperature: float
     calibration_error: float
@@ -29,14 +33,15 @@ class Calibration(BaseModel):
     @classmethod
     def of(cls, scores: Tensor, cosines: Tensor | None, y: Tensor, reject: float) -> Calibration:
         """Calibrate on scores (N, C) that were not fitted to these rows, and on cosines (N,) if given."""
-        temperature = _temperature(scores, y)
-        largest = centered_largest(scores)
+        temperature, largest = _temperature(scores, y), centered_largest(scores)
         cosines = torch.zeros_like(largest) if cosines is None else cosines
-        spread = [max(float(part.std(correction=0)), 1e-6) for part in (largest, cosines)]
+        known = [
+            (float(part.mean()), max(float(part.std(correction=0)), 1e-6)) for part in (largest, cosines)
+        ]
         made = cls(
             temperature=temperature,
             calibration_error=100 * _calibration_error((scores / temperature).softmax(1), y),
-            known=(float(largest.mean()), spread[0], float(cosines.mean()), spread[1]),
+            known=(*known[0], *known[1]),
             threshold=0.0,
             reject=reject,
         )
@@ -55,19 +60,16 @@ def centered_largest(scores: Tensor) -> Tensor:
     return scores.amax(1) - scores.mean(1)
 
 
-def cosines_to_means(x: Tensor, y: Tensor, classes: int) -> Tensor:
-    """Return the cosine of each row to the nearest class mean, (N,); the row itself is left out of its class's."""
+def class_means(x: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return the direction of each class's mean of features of unit length, (C, D), and the cosine of each row to the
+    nearest one, (N,); the row itself is left out of its class's.
+    """  # noqa: D205
     unit = normalize(x, dim=1)
     sums = torch.zeros(classes, x.shape[1]).index_add_(0, y, unit)
-    cosines = unit @ normalize(sums, dim=1).T
+    means = normalize(sums, dim=1)
+    cosines = unit @ means.T
     cosines[torch.arange(len(x)), y] = (unit * normalize(sums[y] - unit, dim=1)).sum(1)
-    return cosines.amax(1)
-
-
-def class_means(x: Tensor, y: Tensor, classes: int) -> Tensor:
-    """Return the direction of the mean of each class's features of unit length, (C, D)."""
-    sums = torch.zeros(classes, x.shape[1]).index_add_(0, y, normalize(x, dim=1))
-    return normalize(sums, dim=1)
+    return means, cosines.amax(1)
 
 
 def _temperature(scores: Tensor, y: Tensor) -> float:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.settings.components import is_file, user_sources
@@ -20,10 +21,15 @@ def file_of(name: str) -> str:
     return place if is_file(place) else ""
 
 
-def moved(name: str, folder: str | Path) -> str:
-    """Return the name of a user's file, or of what is in it, in another folder; other names as they are."""
-    place = file_of(name)
-    return str(Path(folder, Path(place).name)) + name[len(place) :] if place else name
+def moved(values: Any, folder: str | Path | None) -> Any:
+    """Return names, or lists and dicts of them, with users' files in another folder; None: where they are."""
+    if isinstance(values, Mapping):
+        return {key: moved(value, folder) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)(moved(value, folder) for value in values)
+    if folder is None or not isinstance(values, str) or not (place := file_of(values)):
+        return values
+    return str(Path(folder, Path(place).name)) + values[len(place) :]
 
 
 def collect_code(names: Sequence[str]) -> dict[str, str]:
@@ -37,10 +43,10 @@ def collect_code(names: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def code_folder(sources: Mapping[str, str]) -> Iterator[str]:
-    """Yield a folder with copies of files; "" without any. What they need and is not copied is an error."""
+def code_folder(sources: Mapping[str, str]) -> Iterator[str | None]:
+    """Yield a folder with copies of files; None without any. What they need and is not copied is an error."""
     if not sources:
-        yield ""
+        yield None
         return
     _folders.append(tempfile.TemporaryDirectory(prefix="gplasc-code-"))
     root = Path(_folders[-1].name)

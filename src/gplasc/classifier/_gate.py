@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 from torch import Tensor
 
 from gplasc._io.text import duration, printable
+from gplasc.classifier._calibration import Plain
 from gplasc.classifier._heads import HeadScore
 from gplasc.errors import UserError
 
 Label = str | int
-
-
-class Plain(BaseModel):
-    """Plain data that is stored: nothing is converted, and unknown names are refused."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class Share(Plain):
@@ -49,34 +44,29 @@ class Share(Plain):
 
     def __str__(self) -> str:
         low, high = self.interval
-        return (
-            f"{self.percent:5.1f} %  ({self.count} of {self.of}; {low:.1f} to {high:.1f})"
-            if self.of
-            else "    -"
-        )
+        counts = f"({self.count} of {self.of}; {low:.1f} to {high:.1f})"
+        return f"{self.percent:5.1f} %  {counts}" if self.of else "    -"
 
     def facts(self) -> dict[str, Any]:
         """Return counts, percent and interval for programs."""
-        low, high = self.interval
-        facts = {"percent": round(self.percent, 2), "interval": [round(low, 2), round(high, 2)]}
-        return {**self.model_dump(), **facts, "text": str(self).strip()}
+        interval = [round(bound, 2) for bound in self.interval]
+        return {
+            **self.model_dump(),
+            "percent": round(self.percent, 2),
+            "interval": interval,
+            "text": str(self).strip(),
+        }
 
 
 class Figures(Plain):
     """The figures of an update, on images that the head that is measured was not fitted to."""
 
-    accuracy: Share
-    """Images of this month that are right, among all classes."""
-    total: Share
-    """All images that are right."""
-    before: Share
-    """Images of earlier months that were right before the update."""
-    after: Share
-    """The same images after it."""
-    to_new: Share
-    """Of them: right before, now taken for a class that is new."""
-    damage: Share
-    """Of them: right before, now taken for another class that was known before."""
+    accuracy: Share = Field(description="accuracy of this month's images, among all classes")
+    before: Share = Field(description="accuracy of earlier images before")
+    after: Share = Field(description="the same images now")
+    to_new: Share = Field(description="earlier images that flipped from right to a new class")
+    damage: Share = Field(description="damage: earlier images that flipped from right to an earlier class")
+    total: Share = Field(description="accuracy of all images")
 
     @classmethod
     def of(cls, y: Tensor, new: Tensor, before: Tensor, after: Tensor, first_new: int) -> Figures:
@@ -86,12 +76,17 @@ class Figures(Plain):
         flipped = (before == y) & (after != y)
         return cls(
             accuracy=Share.where(after == y, valid & new),
-            total=Share.where(after == y, valid),
             before=Share.where(before == y, old),
             after=Share.where(after == y, old),
             to_new=Share.where(flipped & (after >= first_new), old),
             damage=Share.where(flipped & (after < first_new), old),
+            total=Share.where(after == y, valid),
         )
+
+    def texts(self) -> list[tuple[str, Share]]:
+        """Return what was measured, in words, with its share."""
+        fields = {name: field.description or "" for name, field in type(self).model_fields.items()}
+        return [(text, share) for name, text in fields.items() if (share := getattr(self, name)).of]
 
 
 class TaskRecord(Plain):
@@ -123,10 +118,8 @@ class TaskRecord(Plain):
     def facts(self) -> dict[str, Any]:
         """Return the record for programs."""
         names = Figures.model_fields if self.figures else ()
-        return {
-            **self.model_dump(mode="json"),
-            "figures": {name: getattr(self.figures, name).facts() for name in names},
-        }
+        figures = {name: getattr(self.figures, name).facts() for name in names}
+        return {**self.model_dump(mode="json"), "figures": figures}
 
     def __str__(self) -> str:
         new = ", ".join(map(str, self.new_classes[:8])) + (", ..." if len(self.new_classes) > 8 else "")
@@ -135,39 +128,30 @@ class TaskRecord(Plain):
             share = "" if row.right is None else f"{Share(count=row.right, of=row.of)}  "
             lines.append(f"  head {row.name:<9}{share}{row.reason}")
         if self.figures:
-            f, texts = (
-                self.figures,
-                [(f"accuracy of this month's images, {self.measured}", self.figures.accuracy)],
-            )
-            if f.before.of:
-                texts += [("accuracy of earlier images before", f.before), ("the same images now", f.after)]
-                texts += [("earlier images that flipped to a new class", f.to_new)]
-                texts += [("earlier images that flipped between earlier classes: damage", f.damage)]
-            lines += [f"  {share}  {text}" for text, share in [*texts, ("accuracy of all images", f.total)]]
+            lines += [f"  {share}  {text}" for text, share in self.figures.texts()]
+            lines.append(f"  measured: {self.measured}")
         lines += [f"  {note}" for note in self.notes]
         if self.refused:
             lines += ["refused, the old state stays in use:", *(f"  {reason}" for reason in self.refused)]
         return printable("\n".join(lines))
 
     def judged(self, min_accuracy: float | None, max_damage: float | None) -> TaskRecord:
-        """Return the record with the reasons to refuse the update, and with warnings; limits are shares up to 1."""
+        """Return the record with the reasons to refuse the update, and with warnings."""
         reasons, notes, f = [], list(self.notes), self.figures
-        for name, limit in (("accuracy", min_accuracy), ("damage", max_damage)):
-            if limit is None:
+        for name, given in (("accuracy", min_accuracy), ("damage", max_damage)):
+            if given is None:
                 continue
-            limit = 100 * check_share(f"the limit of {name}", limit)
+            limit = 100 * given
             share = getattr(f, name) if f else Share(count=0, of=0)
-            if not share.of and name == "accuracy":
+            low = name == "accuracy"
+            if low and not share.of:
                 reasons.append("a limit was given, but nothing could be measured")
-            elif share.of and (share.percent < limit if name == "accuracy" else share.percent > limit):
-                side = "below" if name == "accuracy" else "above"
-                reasons.append(
-                    f"{name} is {share.percent:.1f} % ({share.count} of {share.of}), {side} {limit:g} %"
-                )
-            if share.of and 0 < (100 - limit if name == "accuracy" else limit) < 100 / share.of:
-                notes.append(
-                    f"the limit of {limit:g} % is finer than one image: one of {share.of} is {100 / share.of:.1f} %"
-                )
+            elif share.of and (share.percent < limit if low else share.percent > limit):
+                text = f"{name} is {share.percent:.1f} % ({share.count} of {share.of})"
+                reasons.append(f"{text}, {'below' if low else 'above'} {limit:g} %")
+            if share.of and 0 < (100 - limit if low else limit) < 100 / share.of:
+                one = f"one of {share.of} is {100 / share.of:.1f} %"
+                notes.append(f"the limit of {limit:g} % is finer than one image: {one}")
         others = max(f.before.percent, f.after.percent) if f else 0.0
         if f and f.before.of and f.accuracy.of and f.accuracy.percent < others / 2:
             notes.append(
@@ -177,8 +161,13 @@ class TaskRecord(Plain):
         return self.model_copy(update={"refused": tuple(reasons), "notes": tuple(notes)})
 
 
-def check_share(name: str, value: float) -> float:
-    """Return a share from 0 to 1."""
-    if not 0 <= value <= 1:
-        raise UserError(f"{name} is {value:g}; give a share such as 50% or 0.5")
-    return value
+def check_share(name: str, value: float | str) -> float:
+    """Return a share from 0 to 1; "50%" is 0.5."""
+    try:
+        text = str(value)
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise UserError(f"{name} is {value!s:.99}; give a share such as 50% or 0.5")
+    return share

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gplasc._io.reading import open_regular
 from gplasc._io.text import printable
 from gplasc.classifier._gate import Label
 from gplasc.classifier._pipeline import fit_square
@@ -22,10 +20,9 @@ from gplasc.errors import UserError
 from gplasc.streams.arrays import as_images
 from gplasc.streams.decode import as_image, read_image
 from gplasc.streams.files import list_folders, list_images
+from gplasc.streams.sources.npz import read_arrays
 
 _LARGEST = 6e4  # of a feature, which is kept as float16
-_MOST_BYTES = 2**36  # of the arrays in an .npz file
-_THUMBNAIL = 64
 
 
 class InputError(UserError, ValueError):
@@ -52,17 +49,15 @@ class Intake:
         self.notes: list[str] = []
         self.total: int | None = None
         """The number of images, if it is known."""
-        listed = isinstance(data, (list, tuple)) and len(data) > 0 and isinstance(data[0], (str, Path))
-        self.from_files = isinstance(data, (str, Path)) or listed
-        self._skip = skip_corrupt
-        self._skipped: list[str] = []
+        self.from_files = isinstance(_first(data), (str, Path))
+        self._parent, self._skip, self._skipped = parent, skip_corrupt, list[str]()
         if isinstance(data, (str, Path)):
             if labels is not None:
                 raise InputError("y was given with a folder or file, which has the labels; leave y out")
             npz = str(data).endswith(".npz")
-            pairs = self._arrays(*read_npz(Path(data), "xy")) if npz else self._folder(Path(data), parent)
+            pairs = self._arrays(*_read_npz(Path(data), "xy")) if npz else self._folder(Path(data))
         elif labels is None and not isinstance(data, (np.ndarray, Tensor)):
-            pairs = self._iterable(data)
+            pairs = _iterate_pairs(data)
         else:
             pairs = self._arrays(data, labels)
         first = next(pairs, None)
@@ -82,235 +77,187 @@ class Intake:
     ) -> Iterator[Item]:
         """Yield what is not among the known digests, in the classifier's shape; at the end the notes are complete."""
         seen: dict[bytes, tuple[Label, str]] = {}
-        repeated = already = 0
+        counts = Counter[str]()
         kind = type(labels[0]) if labels else None
         for image, label, name in self._pairs:
             kind = kind or type(label)
             if type(label) is not kind:
-                kinds = {str: "text", int: "numbers"}
-                raise InputError(f"labels so far are {kinds[kind]}, now {label!r} was given; use one of them")
-            x = fit_image(image, shape) if len(shape) == 3 else fit_features(image, shape[0])
+                so_far = "text" if kind is str else "numbers"
+                raise InputError(f"labels so far are {so_far}, now {label!r} was given; use one of them")
+            x = fit(image, shape)
+            x = x if len(shape) == 1 else x.round().clamp(0, 255).to(torch.uint8)
             digest = hashlib.sha256(x.contiguous().numpy().data).digest()[:16]
             before, where = seen.get(digest) or (known.get(digest, label), "learned earlier")
             if before != label and not self.features:  # equal rows of features may be of different things
-                raise InputError(
-                    f"the same image has the labels {before!r} ({where}) and {label!r} ({name}); "
-                    "delete it from one of the classes"
-                )
-            if before != label or (digest not in seen and digest not in known):
-                yield Item(x, label, digest)
+                both = f"{before!r} ({where}) and {label!r} ({name})"
+                raise InputError(f"the same image has the labels {both}; delete it from one of the classes")
+            if before == label and (digest in seen or digest in known):
+                counts["repeated images left out" if digest in seen else "already learned"] += 1
             else:
-                repeated, already = repeated + (digest in seen), already + (digest not in seen)
+                yield Item(x, label, digest)
             seen[digest] = (label, name)
-        counts = {"repeated images left out": repeated, "already learned": already}
-        self.notes += [f"{text}: {count}" for text, count in counts.items() if count]
+        self.notes += [f"{text}: {count}" for text, count in counts.items()]
         if self._skipped:
             more = f" and {len(self._skipped) - 1} more" if len(self._skipped) > 1 else ""
             self.notes.append(f"cannot be decoded and left out: {self._skipped[0]}{more}")
 
     # ---- sources: images with their labels and names -----------------------------------------------------------
 
-    def _folder(self, root: Path, parent: bool) -> Iterator[tuple[Tensor, Label, str]]:
+    def _folder(self, root: Path) -> Iterator[tuple[Tensor, Label, str]]:
         if not root.is_dir():
             what = "is not a folder" if root.exists() else "does not exist"
             raise InputError(f"{root} {what}; give a folder that has one folder for each class")
-        files: list[Path] = []
-        for name in list_folders(root):
-            inside = [root / name / file for file in list_images(root / name)]
-            if not inside:
-                raise InputError(f"{root / name} has no images; put some there, or delete the folder")
-            nested = next((file for file in inside if file.parent != root / name), None)
-            if nested is not None and not parent:
-                raise InputError(
-                    f"{nested} is in a folder inside the class folder {root / name}; add --labels parent if the "
-                    "folder of each image is its class, or move the images"
-                )
-            files += inside
+        files = [path for path in map(Path, list_images(root)) if len(path.parts) > 1]
+        for name in sorted(set(list_folders(root)) - {path.parts[0] for path in files}):
+            raise InputError(f"{root / name} has no images; put some there, or delete the folder")
         if not files:
             raise InputError(f"{root} has no class folders; put images into {root}/CLASS/IMAGE.jpg")
-        every = {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
-        others = sorted(every - {file.relative_to(root) for file in files})
-        if others := [path for path in others if not any(part.startswith(".") for part in path.parts)]:
+        nested = next((path for path in files if len(path.parts) > 2), None)
+        if nested and not self._parent:
+            where = f"{root / nested} is in a folder inside a class folder"
+            raise InputError(f"{where}; move it, or add --labels parent if the innermost folder is the class")
+        every = {path.relative_to(root) for path in root.rglob("[!.]*") if path.is_file()}
+        if others := [p for p in sorted(every - {*files}) if not any(part[0] == "." for part in p.parts)]:
             kinds = Counter(path.suffix.lower() or "no suffix" for path in others).most_common(4)
             counts = ", ".join(f"{count} {kind}" for kind, count in kinds)
-            note = f"left out, no known kind of image: {counts}; for example {others[0]}"
+            note = f"left out, no image in a class folder: {counts}; for example {others[0]}"
             self.notes.append(printable(note, lines=False))
         self.total = len(files)
-        for file in files:
+        for path in files:
+            label = path.parent.name if self._parent else path.parts[0]
             try:
-                image = read_image(file)
+                yield read_image(root / path), printable(label, lines=False), str(root / path)
             except UserError:
                 if not self._skip:
                     raise
-                self._skipped.append(printable(str(file.relative_to(root)), lines=False))
-                continue
-            label = file.parent.name if parent else file.relative_to(root).parts[0]
-            yield image, printable(label, lines=False), str(file)
+                self._skipped.append(printable(str(path), lines=False))
 
     def _arrays(self, data: Any, labels: Any) -> Iterator[tuple[Tensor, Label, str]]:
         if labels is None:
             raise InputError("y is missing; give one label for each image")
-        single = (
-            isinstance(data, (list, tuple)) and data and not isinstance(data[0], (list, tuple, float, int))
-        )
+        single = isinstance(data, (list, tuple)) and not isinstance(_first(data), (list, tuple, float, int))
         rows, given = data if single else as_rows(data), as_labels(labels)
         if len(given) != len(rows):
-            raise InputError(
-                f"there are {len(rows)} images and {len(given)} labels; give one label for each image"
-            )
+            counts = f"there are {len(rows)} images and {len(given)} labels"
+            raise InputError(f"{counts}; give one label for each image")
         self.total = len(rows)
         for number, (row, label) in enumerate(zip(rows, given, strict=True)):
             yield read_one(row) if single else row, label, f"number {number}"
 
-    def _iterable(self, data: Any) -> Iterator[tuple[Tensor, Label, str]]:
-        if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
-            raise InputError(
-                f"X is a {type(data).__name__}; give an array of images, a folder, or an iterable of (image, label)"
-            )
-        announced = len(data) if isinstance(data, Sized) else None
-        count, items = 0, iter(data)
-        while True:
-            try:
-                item = next(items)
-            except StopIteration:
-                break
-            except Exception as error:  # a user's iterable may raise anything
-                reason = f"{type(error).__name__}: {error}"
-                raise InputError(
-                    f"the iterable ended after {count} images with {reason}; nothing was learned"
-                ) from error
-            try:
-                image, label = item
-            except (TypeError, ValueError):
-                raise InputError(f"item {count} of the iterable is no pair (image, label)") from None
-            if getattr(label, "ndim", 0) == 1 and getattr(image, "ndim", 0) in (
-                2,
-                4,
-            ):  # a batch of a DataLoader
-                yield from (
-                    (x, y, f"batch {count}") for x, y in zip(as_rows(image), as_labels(label), strict=True)
-                )
+
+def _first(data: Any) -> Any:
+    """Return the first entry of a list; anything else as it is."""
+    return data[0] if isinstance(data, (list, tuple)) and data else data
+
+
+def _iterate_pairs(data: Any) -> Iterator[tuple[Tensor, Label, str]]:
+    """Read pairs of image and label, or batches of a DataLoader."""
+    if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
+        kind = type(data).__name__
+        raise InputError(f"X is of type {kind}; give an array of images, a folder, or an iterable of pairs")
+    count = 0
+    try:
+        for item in data:
+            if not isinstance(item, Sequence) or len(item) != 2:
+                raise InputError(f"item {count} of the iterable is no pair (image, label)")
+            image, label = item
+            if getattr(label, "ndim", 0) == 1 and getattr(image, "ndim", 0) in (2, 4):  # a batch
+                for x, y in zip(as_rows(image), as_labels(label), strict=True):
+                    yield x, y, f"batch {count}"
             else:
                 yield read_one(image), as_labels([label])[0], f"item {count}"
             count += 1
-        if announced is not None and count < announced:
-            raise InputError(f"the iterable ended after {count} of {announced} images; nothing was learned")
+    except UserError:
+        raise
+    except Exception as error:  # a user's iterable may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"the iterable ended after {count} images with {reason}") from error
+    if isinstance(data, Sized) and count < len(data):
+        raise InputError(f"the iterable ended after {count} of {len(data)} images")
 
 
-def read_npz(path: Path, names: str) -> list[Any]:
+def _read_npz(path: Path, names: str) -> list[Any]:
     """Return arrays of an .npz file."""
-    import zipfile
-
-    with open_regular(path) as file:
-        try:
-            if sum(member.file_size for member in zipfile.ZipFile(file).infolist()) > _MOST_BYTES:
-                raise ValueError(f"it has more than {_MOST_BYTES >> 30} GB")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return [arrays[name] for name in names]
-        except KeyError as error:
-            reason = f"it has no array {error}"
-        except (ValueError, OSError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
-            reason = str(error)
-    raise InputError(
-        f"{path} cannot be read ({reason}); write it with numpy.savez(path, x=features, y=labels)"
-    )
+    arrays = read_arrays(path)
+    if missing := set(names) - set(arrays):
+        raise InputError(
+            f"{path} has no array '{min(missing)}'; write it with numpy.savez(path, x=..., y=...)"
+        )
+    return [arrays[name] for name in names]
 
 
 def as_rows(data: Any) -> Tensor:
     """Return features (N, D) float32, or images (N, C, H, W) uint8; floats from 0 to 1 are images too."""
-    if not isinstance(data, (np.ndarray, Tensor)):
-        try:
-            data = np.asarray(data)
-        except ValueError as error:
-            raise InputError(f"X cannot be read as an array ({error}); give images as uint8") from None
-    x = data
-    if isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.number) and x.dtype != np.uint8:
-        if np.iscomplexobj(x):
-            raise InputError("Complex data not supported: give features as real numbers")
-        x = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
-    if x.ndim == 2 and isinstance(x, Tensor):
-        return x.detach().float().cpu()
-    if isinstance(x, Tensor) and x.is_floating_point() and x.ndim in (3, 4) and x.numel():
-        if not (float(x.min()) >= 0 and float(x.max()) <= 1):
-            between = f"{float(x.min()):g} to {float(x.max()):g}"
-            raise InputError(
-                f"X has float values from {between}; give images as uint8, or floats from 0 to 1"
-            )
-        data = (x.detach().cpu() * 255).round().to(torch.uint8)
     try:
-        return as_images(data, "X")
-    except UserError as error:
-        raise InputError(str(error)) from None
+        x = data if isinstance(data, (np.ndarray, Tensor)) else np.asarray(data)
+        if x.ndim == 2 and x.dtype != np.uint8:
+            from sklearn.utils import check_array
+
+            return torch.from_numpy(check_array(x, dtype=np.float32, ensure_min_samples=0, copy=True))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "fiu" and x.dtype != np.uint8:
+            x = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+        if isinstance(x, Tensor) and x.is_floating_point() and x.ndim in (3, 4) and x.numel():
+            low, high = float(x.min()), float(x.max())
+            if not 0 <= low <= high <= 1:
+                raise InputError(f"X has float values from {low:g} to {high:g}; give uint8, or 0 to 1")
+            x = (x.detach().cpu() * 255).round().to(torch.uint8)
+        return as_images(x, "X")
+    except (UserError, ValueError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(reason) from error
 
 
 def read_one(image: Any) -> Tensor:
     """Return one image, an array, a Pillow image or a file, as (C, H, W) uint8; or features (D,)."""
     if isinstance(image, (str, Path)):
         return read_image(Path(image))
-    if hasattr(image, "getexif"):  # Pillow's: turned the way the camera was held, as files are
-        from PIL import ImageOps
-
-        return as_image(ImageOps.exif_transpose(image), "an image")
-    array = image if isinstance(image, Tensor) else np.asarray(image)
-    return (
-        as_rows(array[None])[0]
-        if array.ndim == 1 or array.dtype not in (np.uint8, torch.uint8)
-        else as_image(array, "X")
-    )
+    if hasattr(image, "getexif"):  # Pillow's
+        return as_image(image, "an image")
+    return as_rows((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
 
 
 def as_labels(values: Any) -> list[Label]:
     """Return labels as text or whole numbers."""
-    return [_as_label(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(listed, Iterable):
+        raise InputError(f"y is a {type(values).__name__}; give one label for each image")
+    return [_as_label(value) for value in listed]
 
 
-def _as_label(value: object) -> Label:
+def _as_label(value: Any) -> Label:
+    value = value.item() if isinstance(value, (Tensor, np.generic)) and not value.ndim else value
     if isinstance(value, str) and value.strip():
         return str(value)
-    if isinstance(value, Tensor) and value.ndim == 0:
-        value = value.item()
     if (
-        isinstance(value, (int, float, np.number))
+        isinstance(value, (int, float))
         and not isinstance(value, bool)
+        and abs(value) < 2**63
         and float(value).is_integer()
     ):
         return int(value)
-    if value == "":
-        raise InputError("a label is empty; give every class a name or a number")
-    raise InputError(f"Unknown label type: {value!r} is neither a name nor a whole number")
+    raise InputError(f"Unknown label type: {value!r} is empty, or neither a name nor a whole number")
 
 
-def fit_image(image: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return an image in the shape of the classifier's, uint8."""
-    return fit_images(image.unsqueeze(0), shape).round().clamp(0, 255).to(torch.uint8)[0]
-
-
-def fit_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return images (N, C, H, W) as float32 in the shape of the classifier's; gray ones are repeated."""
-    if x.ndim != 4:
+def fit(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return an image (C, H, W) as float32 in the classifier's shape, or features as they are kept, (D,)."""
+    if len(shape) == 1:
+        return _fit_features(x, shape[0])
+    if x.ndim != 3:
         raise InputError("features were given, but the classifier learned images; give images")
-    if x.shape[1] not in (1, shape[0]):
+    if len(x) not in (1, shape[0]):
         raise InputError(
-            f"images have {x.shape[1]} channels, the first that were learned had {shape[0]}; convert them to gray"
+            f"images have {len(x)} channels, not {shape[0]} as those before; convert them to gray"
         )
-    return fit_square(x.expand(-1, shape[0], -1, -1), shape[-1])
+    return fit_square(x.expand(shape[0], -1, -1).unsqueeze(0), shape[-1])[0]
 
 
-def fit_features(x: Tensor, dim: int) -> Tensor:
-    """Return features (..., D) rounded to float16, as they are kept."""
-    if dim == 0:
-        raise InputError("0 feature(s) (shape=(1, 0)) while a minimum of 1 is required.")
-    if x.ndim > 2 or x.shape[-1] != dim:
-        raise InputError(
-            f"X has {x.shape[-1]} features, but ContinualClassifier is expecting {dim} features as input"
-        )
-    if not bool(torch.isfinite(x).all()):
-        raise InputError("X has NaN or infinity; give finite features")
-    if x.numel() and float(x.abs().max()) > _LARGEST:
-        raise InputError(
-            f"a feature is above {_LARGEST:,.0f}, the largest that is kept; divide all of them by a constant"
-        )
+def _fit_features(x: Tensor, dim: int) -> Tensor:
+    """Return features rounded to float16."""
+    if x.ndim != 1 or len(x) != dim:
+        found = f"X has {x.shape[-1]} features"
+        raise InputError(f"{found}, but ContinualClassifier is expecting {dim} features as input")
+    if float(x.abs().max()) > _LARGEST:
+        raise InputError(f"a feature is above {_LARGEST:,.0f}; divide all of them by a constant")
     return x.half().float()
 
 
@@ -318,31 +265,25 @@ def list_files(paths: Sequence[str | Path]) -> list[Path]:
     """Return image files: those named, and all below the folders named."""
     files: list[Path] = []
     for path in map(Path, paths):
-        if not path.exists():
-            raise InputError(f"{path} does not exist; name image files or folders of them")
         inside = [path / name for name in list_images(path)] if path.is_dir() else [path]
-        if not inside:
-            raise InputError(f"there are no images in {path}; name image files or folders of them")
+        if not path.exists() or not inside:
+            what = "there are no images in" if inside == [] else "there is no"
+            raise InputError(f"{what} {path}; name image files or folders of them")
         files += inside
     return files
 
 
 def iterate_inputs(data: Any, batch: int, shape: tuple[int, ...]) -> Iterator[Tensor]:
     """Yield what is predicted, in the shape of the classifier, in batches: (b, C, size, size) float32 or (b, D)."""
-    image = len(shape) == 3
     if isinstance(data, (str, Path)):
-        data = read_npz(Path(data), "x")[0] if str(data).endswith(".npz") else list_files([data])
-    if hasattr(data, "getexif") or (image and _is_single(data, shape[0])):
+        data = _read_npz(Path(data), "x")[0] if str(data).endswith(".npz") else list_files([data])
+    if hasattr(data, "getexif") or (len(shape) == 3 and _is_single(data, shape[0])):
         data = [data]
-    elif isinstance(data, (np.ndarray, Tensor)):
-        for part in as_rows(data).split(batch):
-            yield fit_images(part, shape) if image else fit_features(part, shape[0])
-        return
     if not isinstance(data, Iterable):
         raise InputError(f"X is a {type(data).__name__}; give images, image files, or a folder")
-    items = iter(data)
-    while rows := [read_one(item).unsqueeze(0) for item in itertools.islice(items, batch)]:
-        yield torch.cat([fit_images(x, shape) if image else fit_features(x, shape[0]) for x in rows])
+    rows = iter(as_rows(data)) if isinstance(data, (np.ndarray, Tensor)) else map(read_one, data)
+    while fitted := [fit(row, shape) for row in itertools.islice(rows, batch)]:
+        yield torch.stack(fitted)
 
 
 def _is_single(data: Any, channels: int) -> bool:
@@ -350,13 +291,3 @@ def _is_single(data: Any, channels: int) -> bool:
     if not isinstance(data, (np.ndarray, Tensor)) or data.ndim not in (2, 3):
         return False
     return data.ndim == 2 or data.shape[-1] == 3 or (data.shape[0] == 3 and channels == 3)
-
-
-def thumbnail(x: Tensor) -> bytes:
-    """Return an image (C, H, W) uint8 as a small JPEG."""
-    from PIL import Image
-
-    content = io.BytesIO()
-    pixels = x.expand(3, -1, -1).permute(1, 2, 0).contiguous().numpy()
-    Image.fromarray(pixels).resize((_THUMBNAIL, _THUMBNAIL)).save(content, "JPEG", quality=75)
-    return content.getvalue()

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gplasc.classifier._calibration import Calibration
 from gplasc.classifier._gate import Figures, Label, TaskRecord
 from gplasc.classifier._heads import HeadScore
 from gplasc.classifier._intake import Intake
 from gplasc.classifier._pipeline import Pipeline
-from gplasc.classifier._rows import Rows, thumbnails_of
+from gplasc.classifier._rows import Rows
 from gplasc.errors import UserError
 from gplasc.learning import Callback, ImageFormat, Learner
 from gplasc.models import Encoder
@@ -36,6 +36,7 @@ class Options:
     encoder_name: str
     device: str
     given: Mapping[str, Any]  # arguments of the classifier
+    code: Mapping[str, str]  # texts of the user's files that they name
 
     def built_encoder(self) -> tuple[Encoder, ImageFormat]:
         """Return the encoder, and the images that it takes."""
@@ -55,28 +56,8 @@ class Work:
     on_progress: Callable[[str, float], None] = lambda phase, done: None
 
 
-@dataclass(frozen=True)
-class Results:
-    """Predictions for rows that the measured head was not fitted to; -1: none, or it cannot be measured."""
-
-    y: Tensor  # (K,) numbers of classes
-    month: Tensor  # (K,)
-    before: Tensor  # (K,) by the state before
-    after: Tensor  # (K,)
-    confidence: Tensor  # (K,)
-
-    @classmethod
-    def of(
-        cls, y: Tensor, month: Tensor, scores: Tensor, valid: Tensor, calibration: Calibration | None
-    ) -> Results:
-        """Return the predictions that scores (K, C) make."""
-        after = torch.where(valid, scores.argmax(1), -1)
-        confidence = (scores / (calibration.temperature if calibration else 1.0)).softmax(1).amax(1)
-        return cls(y, month, torch.full_like(after, -1), after, confidence)
-
-
 class Model(ABC):
-    """What was learned. `learned` and the edits return a new model and leave this one as it is."""
+    """What was learned. `learned` and `edited` return a new model and leave this one as it is."""
 
     kind: ClassVar[Literal["frozen", "trained"]]
     measured: ClassVar[str]
@@ -86,11 +67,9 @@ class Model(ABC):
         self.names: list[Label | None] = []
         """The label of each number of a class; of a trained method also repeated ones, and None of forgotten ones."""
         self.tasks: list[TaskRecord] = []
-        self.rows = Rows.empty(0)
+        self.rows: Rows
         """One row for each learned image."""
         self.calibration: Calibration | None = None
-        none = torch.zeros(0, dtype=torch.int64)
-        self.results = Results(none, none, none, none, torch.zeros(0))
         self.heads: list[HeadScore] = []
         self.head = ""
 
@@ -99,55 +78,38 @@ class Model(ABC):
         """The labels that can be predicted, in the order in which they were learned."""
         return list(dict.fromkeys(name for name in self.names if name is not None))
 
-    @property
-    def sorted_labels(self) -> list[Label]:
-        """The labels in the order of the columns of probabilities."""
-        return sorted(self.labels)
-
-    @property
-    def kept(self) -> dict[str, int]:
-        """How many rows of each kind are kept."""
-        return {
-            "digests": len(self.rows),
-            "features": len(self.rows.x),
-            "thumbnails": len(self.rows.thumbnails) if self.rows.thumbnails.shape[1] else 0,
-        }
-
     def learned(self, intake: Intake, work: Work) -> Self | None:
         """Return a model that has learned the new images too; None if none is new."""
         start = time.perf_counter()
-        rows = self.rows
-        known = {digest: name for digest, y in rows.known().items() if (name := self.names[y]) is not None}
-        new = copy.copy(self)
+        new, labels = copy.copy(self), self.labels
+        known = {
+            digest: name for digest, y in self.rows.known().items() if (name := self.names[y]) is not None
+        }
         given: list[tuple[bytes, Label]] = []
 
         def images() -> Iterator[Tensor]:
-            for number, item in enumerate(intake.items(self.options.shape, known, self.labels), 1):
+            for number, item in enumerate(intake.items(self.options.shape, known, labels), 1):
                 given.append((item.digest, item.label))
                 yield item.x
                 if intake.total:
                     work.on_progress("images", number / intake.total)
 
-        x, pictures = new._absorb(images())
+        x, thumbnails = new._absorb(images())
         if not given:
             return None
-        labels = set(self.labels)
         brought = tuple(label for label in dict.fromkeys(label for _, label in given) if label not in labels)
         new.names = [*self.names, *brought]
-        added = Rows(
-            digest=torch.tensor([list(digest) for digest, _ in given], dtype=torch.uint8),
-            y=torch.tensor([new.names.index(label) for _, label in given]),
-            month=torch.full((len(given),), len(self.tasks)),
-            fold=torch.zeros(len(given), dtype=torch.int64),
-            x=x,
-            thumbnails=thumbnails_of(pictures, len(x)),
-        )
+        digests = torch.tensor([list(digest) for digest, _ in given], dtype=torch.uint8)
+        y = torch.tensor([new.names.index(label) for _, label in given])
+        added = Rows.new(digests, y, len(self.tasks), x, thumbnails)
         work.on_progress("learning", 0.0)
-        figures = new._learn(self, added, work)
+        new._learn(self, added, work)
+        r, old_classes = new.rows, len(self.names)
+        figures = Figures.of(r.y, r.month == len(self.tasks), r.before, r.after, old_classes)
         record = TaskRecord(
             new_classes=brought,
             images=len(given),
-            figures=figures,
+            figures=figures if figures.total.of else None,
             measured=self.measured,
             heads=tuple(new.heads),
             head=new.head,
@@ -163,17 +125,13 @@ class Model(ABC):
         if missing := [label for label in (old, name) if label not in self.names and (label == old or merge)]:
             raise UserError(f"there is no class {missing[0]!r}; `gplasc info STATE` lists them")
         if name is not None and not merge and (name in self.names or type(name) is not type(old)):
-            raise UserError(
-                f"{name!r} is a class already, or no label like {old!r}; classes are joined by merge"
-            )
+            raise UserError(f"{name!r} is a class, or no label like {old!r}; classes are joined by merge")
         if name == old or (len(self.labels) == 1 and name is None):
             raise UserError(f"{old!r} is the same class" if name else f"{old!r} is the only class")
         new = copy.copy(self)
         new.tasks = [task.relabeled(old, name) for task in self.tasks]
-        if name is None:
-            new._forget(old)
-        elif merge:
-            new._merge(name, old)
+        if name is None or merge:
+            new._remove(old, name)
         else:
             new.names = [name if label == old else label for label in self.names]
         return new
@@ -184,24 +142,20 @@ class Model(ABC):
 
     @property
     @abstractmethod
-    def frozen_encoder(self) -> nn.Module | None:
-        """The encoder, if its weights are not part of `tensors`."""
+    def kept(self) -> dict[str, int]:
+        """How many rows of each kind are kept."""
 
     @abstractmethod
-    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, list[bytes]]:
+    def _absorb(self, images: Iterator[Tensor]) -> tuple[Tensor, Tensor]:
         """Consume images; return what is learned of them, and thumbnails."""
 
     @abstractmethod
-    def _learn(self, old: Self, added: Rows, work: Work) -> Figures | None:
+    def _learn(self, old: Self, added: Rows, work: Work) -> None:
         """Learn rows whose labels are in `names` already; this is a copy of `old`."""
 
     @abstractmethod
-    def _forget(self, label: Label) -> None:
-        """Remove a class from this copy."""
-
-    @abstractmethod
-    def _merge(self, one: Label, other: Label) -> None:
-        """Make the second class part of the first in this copy."""
+    def _remove(self, label: Label, into: Label | None) -> None:
+        """Remove a class from this copy: forget it, or make it part of another one."""
 
     @abstractmethod
     def pipeline(self) -> Pipeline:

@@ -33,11 +33,9 @@ class Pipeline(nn.Module):
         self.channels, self.size = (images.shape[0], images.shape[-1]) if images else (0, 0)
         self.encoder, self.scores = encoder, scores
         self.groups, self.calibration = groups, calibration
-        for name, value in (
-            ("mean", images.mean if images else (0.0,)),
-            ("std", images.std if images else (1.0,)),
-        ):
-            self.register_buffer(name, torch.tensor(value).view(1, -1, 1, 1), persistent=False)
+        mean, std = (images.mean, images.std) if images else ((), ())
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("means", means)
 
     def features(self, x: Tensor) -> Tensor:
@@ -52,9 +50,7 @@ class Pipeline(nn.Module):
         above the threshold of unknown ones, (N,).
         """  # noqa: D205
         features = self.features(x)
-        scores = self.scores(features)
-        if self.groups is not None:
-            scores = torch.stack([scores[:, list(outputs)].logsumexp(1) for outputs in self.groups], 1)
+        scores = add_up(self.scores(features), self.groups)
         if self.calibration is None:
             return scores.softmax(1), torch.ones_like(scores[:, 0])
         cosines = torch.zeros_like(scores[:, 0])
@@ -62,6 +58,13 @@ class Pipeline(nn.Module):
             cosines = (normalize(features, dim=1) @ self.means.T).amax(1)
         likeness = self.calibration.score(centered_largest(scores), cosines) - self.calibration.threshold
         return (scores / self.calibration.temperature).softmax(1), likeness
+
+
+def add_up(scores: Tensor, groups: Sequence[Sequence[int]] | None) -> Tensor:
+    """Return the scores of classes, of which each may have several outputs."""
+    if groups is None:
+        return scores
+    return torch.stack([scores[:, list(outputs)].logsumexp(1) for outputs in groups], 1)
 
 
 def fit_square(x: Tensor, size: int) -> Tensor:

@@ -14,11 +14,10 @@ import hashlib
 import io
 import json
 import re
-import secrets
 import shutil
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,15 +28,17 @@ from safetensors.torch import load, save
 import gplasc
 from gplasc._io.files import remove_leftovers, write_atomic
 from gplasc._io.lock import Held, locked
-from gplasc._io.reading import open_regular, read_bytes
+from gplasc._io.reading import read_bytes
 from gplasc._io.text import printable
-from gplasc.classifier._calibration import Calibration
+from gplasc.classifier._calibration import Calibration, Plain
 from gplasc.classifier._code import moved
-from gplasc.classifier._gate import Label, Plain, TaskRecord
+from gplasc.classifier._gate import Label, TaskRecord
 from gplasc.classifier._heads import HeadScore
-from gplasc.classifier._model import Model, Results
-from gplasc.classifier._rows import Rows
+from gplasc.classifier._model import Model
+from gplasc.classifier._rows import PREDICTIONS, Rows
 from gplasc.errors import UserError
+from gplasc.learning.checkpoints import LARGEST, load_tensors
+from gplasc.results.record import RECORD
 from gplasc.settings.types import Config
 
 FORMAT = 2
@@ -45,6 +46,7 @@ INDEX, CANDIDATE, PENDING = "state.json", "candidate.json", "pending"
 _DATA, _PREVIOUS, _LOCK = "data", "previous", "lock"
 _NAME = r"^[a-z]+-[0-9a-f]{32}\.(safetensors|pt|json)$"
 _LARGEST = 2**26  # bytes of an index
+_SAME = ("names", "tasks", "heads", "head", "calibration")  # in a model and in the index
 _RESTORE = "restore the state folder from a copy"
 
 _Role = Literal["learned", "results", "encoder", "code"]
@@ -80,6 +82,8 @@ class State(Plain):
             raise ValueError("the classes must be different texts, or different numbers")
         if not {label for task in self.tasks for label in task.new_classes} <= labels:
             raise ValueError("the classes must be those that the months brought")
+        if not {"learned", "results"} <= set(self.files):
+            raise ValueError("files must name what was learned, and its results")
         if not {"method", "plugins", "encoder"} <= set(self.parameters):
             raise ValueError("parameters must name method, plugins and encoder")
         if len(self.shape) not in (1, 3) or (len(self.shape) == 3 and self.shape[0] not in (1, 3)):
@@ -104,10 +108,7 @@ def read_state(folder: Path, name: str = INDEX) -> State:
     """Read an index of a state folder."""
     path = folder / name
     if not path.exists():
-        if (folder / PENDING).exists() or (folder / CANDIDATE).exists():
-            why = "was cut off" if (folder / PENDING).exists() else "was refused"
-            raise UserError(f"the first `gplasc learn` in {folder} {why}; give it again to continue")
-        raise UserError(f"there is no classifier in {folder}; create one with `gplasc learn {folder} FOLDER`")
+        raise UserError(_why_missing(folder))
     try:
         index: dict[str, Any] = json.loads(read_bytes(path, _LARGEST))
         number, digest = int(index["format"]), index.pop("sha256", "")
@@ -119,18 +120,32 @@ def read_state(folder: Path, name: str = INDEX) -> State:
             "new folder, month by month: `gplasc learn NEW FOLDER`"
         )
     if number > FORMAT:
-        raise UserError(
-            f"{folder} has the format {number}, this version reads {FORMAT}; install gplasc "
-            f"{index.get('gplasc', 'of a later version')} or later"
-        )
-    if digest != _digest(index):
-        raise UserError(f"{path} is damaged (its checksum differs); {_RESTORE}")
+        formats = f"{folder} has the format {number}, this version reads {FORMAT}"
+        raise UserError(f"{formats}; install gplasc {index.get('gplasc', 'of a later version')} or later")
     try:
+        if digest != _digest(index):
+            raise ValueError("its checksum differs")
         return State.model_validate_json(json.dumps(index))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "its values"
-        raise UserError(f"{path} is damaged ({printable(where)}: {problem['msg']}); {_RESTORE}") from None
+        reason = f"{printable(where)}: {problem['msg']}"
+    except ValueError as error:
+        reason = str(error)
+    raise UserError(f"{path} is damaged ({reason}); {_RESTORE}")
+
+
+def _why_missing(folder: Path) -> str:
+    """Say what a folder without a state holds, and what to do."""
+    for left, why in ((PENDING, "was cut off"), (CANDIDATE, "was refused")):
+        if (folder / left).exists():
+            return f"the first `gplasc learn` in {folder} {why}; give it again to continue"
+    if (folder / RECORD).exists() or any(folder.glob(f"*/{RECORD}")):
+        return (
+            f"{folder} holds a run, not a classifier; gplasc.Result.read(FOLDER).load() returns its network in "
+            "Python, and `gplasc learn STATE IMAGES` creates a classifier"
+        )
+    return f"there is no classifier in {folder}; create one with `gplasc learn {folder} FOLDER`"
 
 
 def _digest(index: Mapping[str, Any]) -> str:
@@ -139,59 +154,49 @@ def _digest(index: Mapping[str, Any]) -> str:
 
 def fill_model(folder: Path, state: State, model: Model) -> None:
     """Fill a new model with what a state holds; a file that is not there raises FileNotFoundError."""
-    for name in ("names", "tasks", "heads", "head", "calibration"):
+    for name in _SAME:
         setattr(model, name, getattr(state, name))
+    model.rows = read_rows(folder, state)
     model.load_tensors(read_tensors(folder, state.files["learned"]))
-    model.results, model.rows = read_results(folder, state), read_rows(folder, state)
-
-
-def read_results(folder: Path, state: State) -> Results:
-    """Return the predictions that were measured."""
-    return Results(**load(_read(folder, state.files["results"])))
 
 
 def read_rows(folder: Path, state: State) -> Rows:
     """Return what is kept of the images."""
-    rows = Rows.join(Rows(**load(_read(folder, name))) for name in state.rows)
+    parts = []
+    for name in state.rows:
+        columns = load(_read(folder, name))
+        none = torch.full_like(columns["y"], -1)
+        parts.append(Rows(**{"before": none, "after": none, "confidence": none.float(), **columns}))
+    rows, results = Rows.join(parts), load(_read(folder, state.files["results"]))
+    if "y" not in results:
+        rows = replace(rows, **results)
+    elif len(rows.x):  # an earlier layout: predictions for the rows that are kept
+        for name in PREDICTIONS:
+            getattr(rows, name)[rows.kept] = results[name]
     rows.check(len(state.names))
     return rows
 
 
 def read_code(folder: Path, state: State) -> dict[str, str]:
     """Return the users' files that a state carries."""
-    name = state.files.get("code")
-    return dict(json.loads(_read(folder, name))) if name else {}
-
-
-def read_encoder(folder: Path, state: State) -> dict[str, Any] | None:
-    """Return the weights of an encoder of the user's own."""
-    name = state.files.get("encoder")
-    return read_tensors(folder, name) if name else None
+    return dict(json.loads(_read(folder, state.files["code"]))) if "code" in state.files else {}
 
 
 def _read(folder: Path, name: str) -> bytes:
     path = folder / _DATA / name
     if not path.exists():
         raise FileNotFoundError(name)
-    with open_regular(path) as file:
-        content = file.read()
+    content = read_bytes(path, LARGEST)
     if hashlib.sha256(content).hexdigest()[:32] != name.partition("-")[2].partition(".")[0]:
         raise UserError(f"{path} is damaged; {_RESTORE}")
     return content
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Any]:
-    """Read tensors; compressed members, which may be much larger than the file, are refused."""
-    content = io.BytesIO(_read(folder, name))
+    """Read tensors; see `load_tensors`."""
+    content = _read(folder, name)
     try:
-        with zipfile.ZipFile(content) as archive:
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise ValueError("it is compressed")
-        content.seek(0)
-        tensors = torch.load(content, map_location="cpu", weights_only=True)
-        if not isinstance(tensors, dict):
-            raise ValueError("it holds no named tensors")
-        return tensors
+        return load_tensors(content)
     except Exception as error:  # the checksum is right, but the content was not written by `write_state`
         reason = str(error).partition("\n")[0][:120]
         raise UserError(f"{folder / _DATA / name} is damaged ({reason}); {_RESTORE}") from None
@@ -200,59 +205,50 @@ def read_tensors(folder: Path, name: str) -> dict[str, Any]:
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_state(
-    folder: Path,
-    model: Model,
-    parameters: Mapping[str, Any],
-    code: Mapping[str, str],
-    *,
-    keep: int = 3,
-    candidate: bool = False,
-) -> State:
+def write_state(folder: Path, model: Model, *, keep: int = 3, candidate: bool = False) -> None:
     """Write a state, or a refused candidate next to it, while `held` holds the folder; the index is written last."""
-    name, config = model.options.encoder_name, model.options.config
-    results = {column: value.contiguous() for column, value in vars(model.results).items()}
+    options, name = model.options, model.options.encoder_name
+    config = options.config
+    names = {"method": moved(config.method, ""), "plugins": moved(config.plugins, "")}
+
+    def put(role: str, content: bytes, suffix: str = "safetensors") -> str:
+        """Write a file whose name is its digest, unless it is there; return the name."""
+        name = f"{role}-{hashlib.sha256(content).hexdigest()[:32]}.{suffix}"
+        if not (folder / _DATA / name).exists():
+            write_atomic(folder / _DATA / name, content)
+        return name
+
+    predictions = {name: getattr(model.rows, name) for name in PREDICTIONS}
     files: dict[_Role, str] = {
-        "learned": _put_tensors(folder, "learned", model.tensors()),
-        "results": _put(folder, "results", save(results)),
+        "learned": put("learned", _packed(model.tensors()), "pt"),
+        "results": put("results", save(predictions)),
     }
-    if (
-        ":" in name and not name.startswith("gplasc.") and model.frozen_encoder
-    ):  # gplasc cannot build it again
-        files["encoder"] = _put_tensors(folder, "encoder", model.frozen_encoder.state_dict())
-    if code:
-        files["code"] = _put(folder, "code", json.dumps(code).encode(), "json")
-    rows = [
-        _put(folder, "rows", save({column: value.contiguous() for column, value in vars(month).items()}))
-        for month in model.rows.months()
-    ]
+    frozen = model.kind == "frozen" or config.model.encoder_lr == 0
+    if options.encoder and frozen and not name.startswith("gplasc."):  # gplasc cannot build it again
+        files["encoder"] = put("encoder", _packed(options.encoder.state_dict()), "pt")
+    if options.code:
+        files["code"] = put("code", json.dumps(dict(options.code)).encode(), "json")
     old = read_state(folder) if (folder / INDEX).exists() else None
-    plugins = tuple(moved(plugin, "") for plugin in config.plugins)
     state = State(
         generation=old.generation + 1 if old else 1,
-        parameters=dict(parameters),
-        config=config.model_copy(update={"method": moved(config.method, ""), "plugins": plugins}),
+        parameters=dict(options.given),
+        config=config.model_copy(update=names),
         encoder=name,
-        shape=model.options.shape,
-        **{
-            key: getattr(model, key)
-            for key in ("kind", "names", "tasks", "heads", "head", "calibration", "kept")
-        },
+        shape=options.shape,
+        kind=model.kind,
+        kept=model.kept,
         files=files,
-        rows=rows,
+        rows=[put("rows", save(columns)) for columns in model.rows.months()],
+        **{name: getattr(model, name) for name in _SAME},
     )
     if candidate:
         _write_index(folder / CANDIDATE, state)
-        return state
+        return
     if old and keep:
         _write_index(folder / _PREVIOUS / f"{old.generation:06d}.json", old)
     _write_index(folder / INDEX, state)
-    (folder / CANDIDATE).unlink(missing_ok=True)
-    for path in older_states(folder)[: -keep or None]:
-        path.unlink(missing_ok=True)
-    clean(folder)
+    delete_history(folder, keep)
     delete_pending(folder)
-    return state
 
 
 def _write_index(path: Path, state: State) -> None:
@@ -260,18 +256,10 @@ def _write_index(path: Path, state: State) -> None:
     write_atomic(path, json.dumps({**index, "sha256": _digest(index)}, indent=1) + "\n")
 
 
-def _put(folder: Path, role: str, content: bytes, suffix: str = "safetensors") -> str:
-    """Write a file whose name is its digest, unless it is there; return the name."""
-    name = f"{role}-{hashlib.sha256(content).hexdigest()[:32]}.{suffix}"
-    if not (folder / _DATA / name).exists():
-        write_atomic(folder / _DATA / name, content)
-    return name
-
-
-def _put_tensors(folder: Path, role: str, tensors: Mapping[str, Any]) -> str:
+def _packed(tensors: Mapping[str, Any]) -> bytes:
     content = io.BytesIO()
     torch.save(dict(tensors), content)
-    return _put(folder, role, content.getvalue(), "pt")
+    return content.getvalue()
 
 
 def older_states(folder: Path) -> list[Path]:
@@ -288,15 +276,15 @@ def roll_back(folder: Path) -> State:
         raise UserError(f"{folder} keeps no older state; `gplasc learn --keep 3` keeps three")
     state = read_state(paths[-1].parent, paths[-1].name)
     _write_index(folder / INDEX, state)
-    delete_history(folder, since=state.generation)
+    delete_history(folder, len(paths))
     return state
 
 
-def delete_history(folder: Path, since: int = 0) -> None:
-    """Delete the refused update, and older states from a generation on."""
-    for path in (folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")):
-        if path.name == CANDIDATE or int(path.stem) >= since:
-            path.unlink(missing_ok=True)
+def delete_history(folder: Path, keep: int = 0) -> None:
+    """Delete the refused update, and all but some older states; those that are not older, too."""
+    kept = older_states(folder)[-keep:] if keep else []
+    for path in {folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")} - {*kept}:
+        path.unlink(missing_ok=True)
     clean(folder)
 
 
@@ -304,9 +292,8 @@ def clean(folder: Path) -> None:
     """Delete the files in data/ that no index names; call it while `held` holds the folder."""
     paths = [folder / INDEX, folder / CANDIDATE, *(folder / _PREVIOUS).glob("[0-9]*.json")]
     with suppress(UserError, OSError):  # of a damaged index the files are not known; others do no harm
-        used = {
-            name for path in paths if path.exists() for name in read_state(path.parent, path.name).all_files
-        }
+        states = [read_state(path.parent, path.name) for path in paths if path.exists()]
+        used = {name for state in states for name in state.all_files}
         for path in (folder / _DATA).glob("*"):
             if re.fullmatch(_NAME[1:-1], path.name) and path.name not in used:
                 path.unlink()
@@ -314,30 +301,32 @@ def clean(folder: Path) -> None:
 
 def delete_pending(folder: Path) -> None:
     """Delete what a task left that was being learned; call it while `held` holds the folder."""
-    if (
-        folder / PENDING
-    ).exists():  # renamed first: a kill must not leave checkpoints without the name of their task
-        unused = (folder / PENDING).replace(folder / f".{PENDING}.{secrets.token_hex(4)}.tmp")
-        shutil.rmtree(unused, ignore_errors=True)
+    shutil.rmtree(folder / PENDING, ignore_errors=True)
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a state folder for writing; what killed processes left, and a new folder if it stays empty, is removed."""
-    new = not folder.exists()
+def _check_folder(folder: Path) -> None:
+    """Refuse what is not a state folder, and links in it, through which other folders would be changed."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give the folder of a classifier's state, or a new name")
     if folder.is_dir() and not (folder / INDEX).exists():
         ours = (_LOCK, PENDING, _DATA, _PREVIOUS, CANDIDATE)
         if any(entry.name not in ours and not entry.name.startswith(".") for entry in folder.iterdir()):
             raise UserError(f"{folder} is not empty and holds no classifier; give a new folder")
+    for path in (folder / PENDING, folder / _DATA, folder / _PREVIOUS):
+        if path.is_symlink():
+            raise UserError(f"{path} is a link; put the folder itself there, or delete the link")
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a state folder for writing; what killed processes left, and a new folder if it stays empty, is removed."""
+    new = not folder.exists()
+    _check_folder(folder)
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder / _LOCK, wait=False))
         except Held:
-            raise UserError(
-                f"another process is learning in {folder}; wait for it, or stop it before you continue"
-            ) from None
+            raise UserError(f"another process is learning in {folder}; wait for it, or stop it") from None
         except OSError as error:
             raise UserError(f"{folder} cannot be written ({error.strerror}); choose another place") from None
         remove_leftovers(folder)

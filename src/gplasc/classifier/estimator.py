@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gplasc._io.display import display
-from gplasc.classifier._build import build_model, check_parameters, load_model
-from gplasc.classifier._gate import Label, TaskRecord
+from gplasc.classifier._build import build_model, load_model
+from gplasc.classifier._gate import Label, TaskRecord, check_share
 from gplasc.classifier._intake import Intake, as_labels, iterate_inputs
 from gplasc.classifier._model import Model, Work
 from gplasc.classifier._pipeline import Pipeline
@@ -90,7 +91,7 @@ class ContinualClassifier:
         image_size: int | None = None,
         held_out: float = 0.2,
         keep_features: int | None = None,
-        reject: float = 0.05,
+        reject: float | str = 0.05,
         thumbnails: bool = True,
         quiet: bool = False,
         **settings: Any,
@@ -119,8 +120,8 @@ class ContinualClassifier:
         X: Any,  # noqa: N803
         y: Any = None,
         *,
-        min_accuracy: float | None = None,
-        max_damage: float | None = None,
+        min_accuracy: float | str | None = None,
+        max_damage: float | str | None = None,
         skip_corrupt: bool = False,
     ) -> Self:
         """Learn one more month: images of new classes, more images of known ones, or both.
@@ -132,7 +133,7 @@ class ContinualClassifier:
                 folder with one folder for each class, an .npz file with x and y, a list of files or images, a
                 DataLoader, or an iterable of (image, label).
             y: One label for each image of an array or list, text or whole numbers.
-            min_accuracy: Least cross-validated accuracy of these images, from 0 to 1.
+            min_accuracy: Least cross-validated accuracy of these images, for example 0.5 or "50%".
             max_damage: Largest share of earlier images that may change from right to another earlier class.
             skip_corrupt: Whether to leave out files that cannot be decoded; their number is a note.
 
@@ -143,14 +144,13 @@ class ContinualClassifier:
             UserError: If something that was given is not allowed; nothing is learned then.
             Refused: If the limits do not hold; the classifier is as it was.
         """
-        candidate = self._candidate(Intake(X, y, skip_corrupt=skip_corrupt))
-        record = candidate.tasks[-1].judged(min_accuracy, max_damage) if candidate else None
+        candidate = self._candidate(Intake(X, y, skip_corrupt=skip_corrupt), (min_accuracy, max_damage))
+        record = candidate.tasks[-1] if candidate else None
         if not self.quiet:
             print(record or "nothing is new: every image was learned already", file=sys.stderr)
         if record and record.refused:
             raise Refused(record)
-        if candidate and record:
-            candidate.tasks[-1] = record
+        if candidate:
             self._answer_from(candidate)
         return self
 
@@ -163,9 +163,12 @@ class ContinualClassifier:
         self._answer_from(type(self)(**self.get_params()).learn(X, y).model)
         return self
 
-    def _candidate(self, intake: Intake, work: Work | None = None) -> Model | None:
+    def _candidate(
+        self, intake: Intake, limits: tuple[Any, Any] = (None, None), work: Work | None = None
+    ) -> Model | None:
         """Return what the classifier would be with more images, and leave it as it is; None if no image is new."""
         given, shown, lines = work or Work(), display(self.quiet), {"": -1}
+        low, high = (None if limit is None else check_share("a limit", limit) for limit in limits)
 
         def show(phase: str, done: float) -> None:
             given.on_progress(phase, done)
@@ -176,9 +179,12 @@ class ContinualClassifier:
 
         try:
             model = self._model[0] if "_model" in self.__dict__ else build_model(self, intake)
-            return model.learned(intake, replace(given, on_progress=show))
+            candidate = model.learned(intake, replace(given, on_progress=show))
         finally:
             shown.close()
+        if candidate:
+            candidate.tasks[-1] = candidate.tasks[-1].judged(low, high)
+        return candidate
 
     def _answer_from(self, model: Model) -> None:
         """Answer from another model from now on."""
@@ -213,8 +219,8 @@ class ContinualClassifier:
             X: Images or features as for `learn`, one image, an image file, a folder of images, or an iterable of images
                 or files. Files are read in batches.
         """
-        fitted = self._fitted  # once: another thread may be learning
-        labels: NDArray[Any] = np.array(fitted[0].sorted_labels)[_collect(fitted, X)[0].argmax(1)]
+        model, _ = fitted = self._fitted  # once: another thread may be learning
+        labels: NDArray[Any] = np.array(sorted(model.labels))[_collect(fitted, X)[0].argmax(1)]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
@@ -240,16 +246,13 @@ class ContinualClassifier:
             X: Images, a folder with one folder for each class, or an iterable of (image, label), as for `learn`.
             y: One label for each image of an array.
         """
-        model, _ = self._fitted
         if y is None:
-            items = list(Intake(X).items(model.options.shape, {}, model.labels))
-            X, y = torch.stack([item.x for item in items]), [item.label for item in items]  # noqa: N806
-        labels, given = self.predict(X).tolist(), as_labels(y)
-        if len(labels) != len(given):
-            raise UserError(
-                f"there are {len(labels)} images and {len(given)} labels; give one for each image"
-            )
-        return sum(int(a == b) for a, b in zip(labels, given, strict=True)) / max(len(given), 1)
+            items = list(Intake(X).items(self.model.options.shape, {}, self.model.labels))
+            X, y = [item.x for item in items], [item.label for item in items]  # noqa: N806
+        found, given = self.predict(X).tolist(), as_labels(y)
+        if len(found) != len(given):
+            raise UserError(f"there are {len(found)} images and {len(given)} labels; give one for each image")
+        return sum(map(operator.eq, found, given), start=0.0) / max(len(given), 1)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------
 
@@ -269,7 +272,7 @@ class ContinualClassifier:
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted: text or numbers."""
-        return np.array(self.model.sorted_labels)
+        return np.array(sorted(self.model.labels))
 
     @property
     def n_features_in_(self) -> int:
@@ -311,15 +314,8 @@ class ContinualClassifier:
             path: The folder; a state that is there already is replaced.
             keep: How many older states the folder keeps for `gplasc rollback`.
         """
-        folder = Path(path)
-        with held(folder):
-            self._write(folder, self.model, keep=keep)
-
-    def _write(self, folder: Path, model: Model, *, keep: int = 3, candidate: bool = False) -> None:
-        """Write a model with the arguments of this classifier, while `held` holds the folder."""
-        parameters, code = check_parameters(self)
-        parameters["encoder"] = parameters["encoder"] or model.options.encoder_name
-        write_state(folder, model, parameters, code, keep=keep, candidate=candidate)
+        with held(Path(path)):
+            write_state(Path(path), self.model, keep=keep)
 
     @classmethod
     def load(
@@ -344,17 +340,15 @@ class ContinualClassifier:
         folder = Path(path)
         for _ in range(3):
             state = read_state(folder)
-            given = {**state.parameters, "plugins": tuple(state.parameters["plugins"])}
             try:
-                new = cls(**given, device=device, quiet=quiet)
+                new = cls(**state.parameters, device=device, quiet=quiet)
                 new._answer_from(load_model(new, folder, state, encoder, allow_code))
                 return new
             except FileNotFoundError:  # another process has just written the next state
                 continue
             except MISFIT as error:
-                raise UserError(
-                    f"what {path} holds does not fit its settings ({misfit(error)}); restore the folder from a copy"
-                ) from error
+                problem = f"what {path} holds does not fit its settings ({misfit(error)})"
+                raise UserError(f"{problem}; restore the folder from a copy") from error
         raise UserError(f"files of {path} are missing; restore the state folder from a copy")
 
     # ---- the model ---------------------------------------------------------------------------------------------

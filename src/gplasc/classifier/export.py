@@ -6,9 +6,10 @@ import json
 import logging
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 import gplasc
@@ -18,7 +19,6 @@ from gplasc.classifier._pipeline import Pipeline
 from gplasc.errors import UserError
 
 Format = Literal["onnx", "pt2", "safetensors"]
-_INPUT, _OUTPUTS = "images", ["probabilities", "likeness"]
 
 
 def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Path) -> Path:
@@ -40,33 +40,33 @@ def export_classifier(classifier: ContinualClassifier, to: Format, out: str | Pa
     Raises:
         UserError: If packages are missing, the encoder cannot be exported, or the file cannot be written.
     """
-    out = Path(out)
-    if to not in ("onnx", "pt2", "safetensors"):
-        raise UserError(f"the format is {to!r}; allowed: onnx, pt2, safetensors")
+    if to not in get_args(Format):
+        raise UserError(f"the format is {to!r}; allowed: {', '.join(get_args(Format))}")
     pipeline = classifier.pipeline
-    if not pipeline.size and to != "safetensors":
-        raise UserError(
-            "the classifier learned features, so there is no encoder to export; export safetensors"
-        )
     metadata = {
         "classes": json.dumps(classifier.classes_.tolist()),
         "image_size": str(pipeline.size),
         "channels": str(pipeline.channels),
         "gplasc": gplasc.__version__,
     }
-    with atomic_path(out) as path:
+    with atomic_path(out) as path, warnings.catch_warnings():
         if to == "safetensors":
-            _write_weights(pipeline, path, metadata)
+            weights = {
+                name: value.detach().cpu().contiguous().clone()
+                for name, value in pipeline.state_dict().items()
+            }
+            path.write_bytes(
+                save(weights, metadata)
+            )  # save_file would make the file readable for its owner only
+            return Path(out)
+        program = _exported(pipeline)
+        warnings.simplefilter("ignore")  # of the exporters, about their own parts
+        if to == "pt2":
+            extra = {f"{name}.json": text for name, text in metadata.items()}
+            torch.export.save(program, path, extra_files=extra)
         else:
-            program = _exported(pipeline)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the exporters, about their own parts
-                if to == "pt2":
-                    extra = {f"{name}.json": text for name, text in metadata.items()}
-                    torch.export.save(program, path, extra_files=extra)
-                else:
-                    _write_onnx(program, path, metadata)
-    return out
+            _write_onnx(program, path, metadata)
+    return Path(out)
 
 
 class _FromPixels(nn.Module):
@@ -83,6 +83,8 @@ class _FromPixels(nn.Module):
 
 def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:
     size = pipeline.size
+    if not size:
+        raise UserError("the classifier learned features and has no encoder; export safetensors")
     example = torch.zeros(2, size + 3, size + 5, pipeline.channels, dtype=torch.uint8)
     dims = torch.export.Dim
     shapes = {"images": {0: dims("batch", min=1), 1: dims("height", min=2), 2: dims("width", min=2)}}
@@ -92,9 +94,8 @@ def _exported(pipeline: Pipeline) -> torch.export.ExportedProgram:
             return torch.export.export(module, (example,), dynamic_shapes=shapes)
     except Exception as error:  # a user's encoder may use what cannot be exported
         reason = str(error).partition("\n")[0]
-        raise UserError(
-            f"the encoder cannot be exported ({type(error).__name__}: {reason}); export safetensors instead"
-        ) from error
+        reason = f"{type(error).__name__}: {reason}"
+        raise UserError(f"the encoder cannot be exported ({reason}); export safetensors instead") from error
 
 
 def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dict[str, str]) -> None:
@@ -104,27 +105,12 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, metadata: dic
     except ImportError:
         raise UserError("export to ONNX needs the extra 'onnx': pip install 'gplasc[onnx]'") from None
     # Without torchvision the exporter logs four warnings about operators of torchvision, which are not used here.
-    log = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        exported = torch.onnx.export(
-            program, dynamo=True, input_names=[_INPUT], output_names=_OUTPUTS, verbose=False, optimize=True
-        )
-    finally:
-        log.setLevel(level)
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+    outputs = ["probabilities", "likeness"]
+    exported = torch.onnx.export(
+        program, dynamo=True, input_names=["images"], output_names=outputs, verbose=False, optimize=True
+    )
     assert exported is not None
-    model = exported.model_proto
-    for key, value in metadata.items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
+    model = exported.model_proto  # made anew at each access
+    onnx.helper.set_model_props(model, metadata)
     onnx.save(model, str(path))
-
-
-def _write_weights(pipeline: Pipeline, path: Path, metadata: dict[str, str]) -> None:
-    from safetensors.torch import save
-
-    weights = {
-        name: value.detach().cpu().contiguous().clone() for name, value in pipeline.state_dict().items()
-    }
-    path.write_bytes(save(weights, metadata))  # save_file would make the file readable for its owner only

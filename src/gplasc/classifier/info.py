@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from gplasc._io.table import Table
+from gplasc._io.table import Table, Value
 from gplasc._io.text import printable
 from gplasc.classifier._state import CANDIDATE, PENDING, older_states, read_state
 
@@ -38,9 +38,7 @@ def print_state(folder: Path) -> None:
     """Print what the classifier in a folder has learned."""
     facts = describe_state(folder)
     shape, calibration = facts["image_shape"], facts["calibration"]
-    size = (
-        f"{shape[1]} x {shape[2]} pixels, {shape[0]} channels" if len(shape) == 3 else f"{shape[0]} numbers"
-    )
+    size = f"{shape[1]} x {shape[2]} pixels, {shape[0]} channels" if shape[1:] else f"{shape[0]} numbers"
     kept = ", ".join(f"{count} {name}" for name, count in facts["kept"].items())
     lines = {
         "method": f"{facts['method']}, head {facts['head']}" if facts["head"] else facts["method"],
@@ -54,21 +52,15 @@ def print_state(folder: Path) -> None:
             f"expected calibration error {error:.1f} %; {reject:g} % of known images are called unknown"
         )
     for name, text in lines.items():
-        wrapped = textwrap.fill(printable(text), 96, initial_indent=f"{name:<9}", subsequent_indent=" " * 9)
-        print(wrapped)
+        print(textwrap.fill(f"{name:<9}{printable(text)}", 96, subsequent_indent=" " * 9))
     if facts["candidate"]:
         print("an update was refused; `gplasc report` shows it")
     if facts["interrupted"]:
         print("a call of `gplasc learn` was cut off; the same command continues it")
-    names = ("accuracy", "before", "after", "damage")
-    rows = [
-        [
-            f"{number}: {len(task['new_classes'])} new classes",
-            task["images"],
-            *(f"{figures[n]['percent']:.1f}" if figures and figures[n]["of"] else "-" for n in names),
-            round(task["seconds"]),
-        ]
-        for number, task in enumerate(facts["tasks"], 1)
-        for figures in [task["figures"]]
-    ]
+    rows: list[list[Value]] = []
+    for number, task in enumerate(facts["tasks"], 1):
+        shares = [task["figures"].get(name) for name in ("accuracy", "before", "after", "damage")]
+        percents = [f"{share['percent']:.1f}" if share and share["of"] else "-" for share in shares]
+        month = f"{number}: {len(task['new_classes'])} new classes"
+        rows.append([month, task["images"], *percents, round(task["seconds"])])
     Table("", ["month", "images", "accuracy", "earlier: before", "after", "damage", "seconds"], rows).print()

@@ -20,9 +20,8 @@ from cyclopts import App, CycloptsError, Group, Parameter
 import gplasc
 from gplasc._io.output import tolerant
 from gplasc._io.text import printable
-from gplasc.cli._errors import explain
-from gplasc.cli._help import FORMATTER
 from gplasc.cli._options import Launch
+from gplasc.cli._parser import FORMATTER, explain
 from gplasc.errors import Interrupted, UserError
 
 _COMMANDS = {

@@ -15,9 +15,7 @@ def _check(name: str | None = None, /, *, plugin: Names = ("gplasc",), device: s
     with a contrastive method, with one that replays and with one that never forwards its memory.
 
     For example:
-
     gplasc check my_method.py
-
     gplasc check --device cuda
 
     Args:
@@ -45,7 +43,6 @@ def _completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print the script that completes commands in a shell.
 
     For example:
-
     gplasc completion bash > ~/.local/share/bash-completion/completions/gplasc
 
     Args:

@@ -22,6 +22,8 @@ class _Comparison:
     """Sizes of the memory; default: those of the experiment, or of the preset."""
     plugins: tuple[str, ...] = ()
     """Plug-ins (or paths of Python files), each with every method."""
+    like: str | None = None
+    """Built-in method whose presets methods of your own take; default: those that their classes name."""
     tune_seeds: tuple[int, ...] = (1000, 1001, 1002)
     """Seeds of the trials; as many more choose between two bases."""
     validation: float = 0.2
@@ -88,12 +90,9 @@ def _compare(
     the difference to the better of two bases: as it was tuned, and with the settings of the row.
 
     For example:
-
     gplasc compare --stream seq-digits --methods co2l er --plugins gplasc gplasc-plus --seeds 0 1 2
-
     gplasc compare --stream seq-fashion --methods co2l --plugins gplasc --tune 8
-
-    gplasc compare --plan results/plans/digits.toml
+    gplasc compare --plan results/plans/small-streams.toml
 
     Args:
         stream: Name of a stream (see `gplasc list`), folder:PATH or npz:PATH.
@@ -156,9 +155,7 @@ def _reproduce(
     The published numbers are shown next to the computed ones.
 
     For example:
-
     gplasc reproduce digits --methods co2l --seeds 0
-
     gplasc reproduce table-accuracy --fair --trials 8 --only seq-cifar10 200
 
     Args:

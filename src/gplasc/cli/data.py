@@ -22,9 +22,7 @@ def _data(
     """Find, download, check or look at data sets.
 
     For example:
-
     gplasc data list
-
     gplasc data get seq-cifar10
 
     Args:
@@ -71,9 +69,7 @@ def _features(
     They are learned with --stream features:FOLDER.
 
     For example:
-
     gplasc features --stream folder:images --encoder backbone.py:resnet50 --out features
-
     gplasc run --stream features:features --method ncm
 
     Args:

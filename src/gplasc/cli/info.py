@@ -13,7 +13,6 @@ def _info(state: Path, /, *, json: bool = False) -> int:
     These are classes, tasks, memory, encoder, size and accuracies.
 
     For example:
-
     gplasc info flowers
 
     Args:
@@ -37,7 +36,6 @@ def _export(
     Preprocessing is included, and class names are metadata.
 
     For example:
-
     gplasc export flowers --to onnx --out flowers.onnx
 
     Args:

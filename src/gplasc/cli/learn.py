@@ -45,17 +45,15 @@ class _New:
 
     def parameters(self) -> dict[str, Any]:
         """Return what was given as parameters of the classifier."""
-        from gplasc.classifier.learning import parse_share
         from gplasc.settings.parse import parse_assignments
 
-        names = ("method", "encoder", "buffer", "image_size", "held_out", "keep_features", "scale", "seed")
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        given["plugins"] = tuple(name for name in self.plugin if name != "none") if self.plugin else None
-        given["encoder_lr"] = 0.0 if self.frozen else None
-        given["reject"] = None if self.reject is None else parse_share(self.reject)
-        given["thumbnails"] = False if self.no_thumbnails else None
+        given: dict[str, Any] = {**vars(self)}
+        plugins, assignments = given.pop("plugin"), given.pop("set")
+        given["plugins"] = tuple(name for name in plugins if name != "none") if plugins else None
+        given["encoder_lr"] = 0.0 if given.pop("frozen") else None
+        given["thumbnails"] = False if given.pop("no_thumbnails") else None
         given = {name: value for name, value in given.items() if value is not None}
-        return given | parse_assignments(self.set)
+        return given | parse_assignments(assignments)
 
 
 @Parameter(name="*", group="Limits")
@@ -111,7 +109,7 @@ def _learn(
         json: Print the result as one JSON object.
         quiet: No progress.
     """
-    from gplasc.classifier.learning import Call, learn_folder, parse_share
+    from gplasc.classifier.learning import Call, learn_folder
 
     call = Call(
         device=device,
@@ -119,8 +117,8 @@ def _learn(
         allow_code=allow_code,
         parent=labels == "parent",
         skip_corrupt=skip_corrupt,
-        min_accuracy=None if limit.min_accuracy is None else parse_share(limit.min_accuracy),
-        max_damage=None if limit.max_damage is None else parse_share(limit.max_damage),
+        min_accuracy=limit.min_accuracy,
+        max_damage=limit.max_damage,
         keep=keep,
         dry_run=limit.dry_run,
         discard=discard,
@@ -153,9 +151,11 @@ def _forget(state: Path, label: str, /, *, allow_code: bool = False) -> int:
         label: The class.
         allow_code: Run Python code that the state carries.
     """
-    from gplasc.classifier.learning import Call, forget_class
+    from gplasc.classifier.learning import Call, edit_folder
 
-    forget_class(state, label, Call(quiet=True, allow_code=allow_code))
+    model = edit_folder(state, label, None, Call(quiet=True, allow_code=allow_code))
+    how = "" if model.kind == "frozen" else " approximately: the network has learned from its images"
+    print(f"{label!r} is forgotten{how}")
     return 0
 
 
@@ -172,10 +172,9 @@ def _rename(state: Path, old: str, new: str, /, *, allow_code: bool = False) -> 
         new: Its new name.
         allow_code: Run Python code that the state carries.
     """
-    from gplasc.classifier.learning import Call, edit_folder, label_of
+    from gplasc.classifier.learning import Call, edit_folder
 
-    call = Call(quiet=True, allow_code=allow_code)
-    edit_folder(state, lambda c: c.rename(label_of(c, old), label_of(c, new)), call)
+    edit_folder(state, old, new, Call(quiet=True, allow_code=allow_code))
     print(f"{old!r} is {new!r} now")
     return 0
 
@@ -193,10 +192,9 @@ def _merge(state: Path, one: str, other: str, /, *, allow_code: bool = False) ->
         other: The class whose images it gets.
         allow_code: Run Python code that the state carries.
     """
-    from gplasc.classifier.learning import Call, edit_folder, label_of
+    from gplasc.classifier.learning import Call, edit_folder
 
-    call = Call(quiet=True, allow_code=allow_code)
-    edit_folder(state, lambda c: c.merge(label_of(c, one), label_of(c, other)), call)
+    edit_folder(state, other, one, Call(quiet=True, allow_code=allow_code), merge=True)
     print(f"{other!r} is part of {one!r} now")
     return 0
 

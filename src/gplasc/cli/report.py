@@ -20,7 +20,6 @@ def _report(
     It opens offline. Tables and figures about runs can be written as files, too.
 
     For example:
-
     gplasc report runs --out report.html --tables tables
 
     Args:
@@ -49,7 +48,6 @@ def _demo(*, out: Path = Path("runs/demo"), workers: int = 2, quiet: bool = Fals
     features, and prints accuracy and forgetting for two seeds.
 
     For example:
-
     gplasc demo --out demo
 
     Args:

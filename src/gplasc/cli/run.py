@@ -56,9 +56,7 @@ def _run(
     continues bit for bit.
 
     For example:
-
     gplasc run --stream seq-digits --method co2l --plugin gplasc
-
     gplasc run --stream folder:images --method er --buffer 200 --json
 
     Args:
@@ -84,7 +82,7 @@ def _run(
     spec = options.request().resolve()
     if dry_run:
         from gplasc.runs.cost import measure_cost
-        from gplasc.runs.precision import settle
+        from gplasc.runs.spec import settle
 
         (spec,) = settle([spec], saving.out, place.device)
         print(measure_cost(spec, data_dir=place.data_dir, device=place.device)[1])

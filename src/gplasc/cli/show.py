@@ -15,11 +15,8 @@ def _show(name: str = "", /, *, options: RunOptions = RunOptions(), toml: bool =
     A method's deviations from its paper are printed, too.
 
     For example:
-
     gplasc show der
-
     gplasc show train.lr --method co2l
-
     gplasc show --method co2l --plugin gplasc --toml > mine.toml
 
     Args:
@@ -53,9 +50,7 @@ def _runs(*folders: Path, csv: bool = False) -> int:
     In Python, gplasc.load_runs("runs") returns them as a data frame.
 
     For example:
-
     gplasc runs
-
     gplasc runs runs other --csv > runs.csv
 
     Args:
@@ -75,7 +70,6 @@ def _list(*, json: bool = False) -> int:
     """List methods, plug-ins, streams and experiments.
 
     For example:
-
     gplasc list --json
 
     Args:

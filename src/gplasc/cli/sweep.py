@@ -26,9 +26,7 @@ def _sweep(
     Complete runs are skipped, runs that were cut off continue, and one that fails does not stop the others.
 
     For example:
-
     gplasc sweep --plugin gplasc --grid margin=0,0.1,0.2 --seeds 0 1 2
-
     gplasc sweep --grid method=er,derpp buffer=100,200 --workers 2
 
     Args:
@@ -75,9 +73,7 @@ def _tune(
     to be read with --config.
 
     For example:
-
     gplasc tune --method co2l --plugin gplasc --trials 20 --out study
-
     gplasc run --config study/best.toml
 
     Args:

@@ -47,9 +47,8 @@ class GPLASC(Regions):
     >>> sorted(terms), criterion.report()["acting"][:4]
     (['distill', 'position', 'range'], 'yes:')
 
-    **Batches.** Either split the batch, as here; `past_features` and `previous_features` are features of the same past
-    samples (the same augmented view) from the current and the previous model. Or pass one mixed batch and `past`, a
-    mask of the rows of earlier tasks, which synchronizes a GPU once per step. Features are raw.
+    **Batches.** Either split the batch, as here: past and previous features belong to the same views of past samples.
+    Or pass one mixed batch and `past`, a mask, which synchronizes a GPU once per step. Features are raw.
 
     **Number of classes.** The threshold k depends on it. Pass `num_classes` here or at the first call for a task.
     Otherwise it is the largest one in a batch so far; k is then too low until a batch has all classes, never too high.
@@ -61,9 +60,8 @@ class GPLASC(Regions):
     `torch.compile(fullgraph=True)` pass another one. `extend` adds directions to any frame and moves none.
 
     **Checks.** Features that are NaN or infinite are an error. Features that collapse, are detached or never negative
-    in a frame that they cannot reach cause a warning at the line that called the criterion. On the CPU this is checked
-    at each call; on other devices once in 100 calls and in `report()`, so that the device is not synchronized at every
-    step; in compiled code in `report()`.
+    in a frame that they cannot reach cause a warning at the line that called the criterion. This is checked at each
+    call on the CPU, once in 100 calls on other devices, and in `report()`, in compiled code there alone.
 
     **State.** `state_dict` holds tensors only, the settings as JSON in a uint8 tensor, so safetensors can store it.
     `load_state_dict` restores all, the number of tasks included; only `feature_dim` and the projector must agree.
@@ -182,9 +180,8 @@ class GPLASC(Regions):
             their lambda. A term without rows or pairs is 0 and part of the graph.
 
         Raises:
-            TypeError: If an argument is not a tensor of the right type.
-            ValueError: If shapes do not fit, the task has no direction, the assignment does not know the number of
-                classes of a task, or features are NaN or infinite.
+            TypeError, ValueError: If an argument has another type or shape, the task has no direction, the assignment
+                lacks the number of classes of a task, or features are NaN or infinite.
         """
         task = self.check_task(task)
         check_tensor("features", features, ("N", self.feature_dim))
@@ -203,20 +200,14 @@ class GPLASC(Regions):
         with full_precision(features):
             z = kernels.unit(features, limit_gradient=self.limit_gradient)
             weights = {"range": self.lambda_range, "position": self.lambda_position}
-            weights = {name: weight for name, weight in weights.items() if weight > 0}
             scaled = self.position_target == "scaled"
             terms = dict.fromkeys(("range", "position", "distill"), z.sum() * 0.0)
-            terms |= region_terms(
-                z, labels, task, self, self.monitor, weights, form=self.range_form, scaled=scaled
-            )
+            form = self.range_form
+            terms |= region_terms(z, labels, task, self, self.monitor, weights, form=form, scaled=scaled)
             if past_features is not None and previous_features is not None and self.lambda_distill > 0:
-                terms["distill"] = self.lambda_distill * distill(
-                    past_features,
-                    previous_features,
-                    self.distillation,
-                    self.projector,
-                    limit_gradient=self.limit_gradient,
-                )
+                models, limit = (past_features, previous_features), self.limit_gradient
+                loss = distill(*models, self.distillation, self.projector, limit_gradient=limit)
+                terms["distill"] = self.lambda_distill * loss
             if self.lambda_assign > 0:
                 terms["assign"] = self._assign(z, labels, task, past_features, past_labels)
             self.monitor.check(z, labels, past_features, previous_features, self.class_counts[task])
@@ -232,21 +223,18 @@ class GPLASC(Regions):
         counts = self.class_counts[:tasks]
         known = [count for count in counts if count is not None]
         if len(known) < len(counts):
-            raise ValueError(
-                f"the number of classes of task {counts.index(None)} is not known; the assignment needs it: pass "
-                "num_classes."
-            )
+            unknown = counts.index(None)
+            raise ValueError(f"the number of classes of task {unknown} is not known; pass num_classes.")
         return self.places(known)
 
     def report(self) -> dict[str, Any]:
         """Return measurements of the last step. Only this method always synchronizes the device.
 
         Returns:
-            acting, one line that says whether the terms act: the size of each, and whether a backward pass brings its
-            gradient to the features; frame, the name of the arrangement of the directions; and as numbers
-            active_hinge_fraction, the share of pairs of different classes below the threshold; center_norm and
-            center_cosine, the norm of the task's center and its cosine to the direction; threshold and target_norm,
-            their targets. Without the numbers of terms whose lambda is 0, or before the first step.
+            acting, one line with the size of each term and whether a backward pass brings its gradient to the features;
+            frame, the name of the arrangement; and as numbers active_hinge_fraction, the share of pairs of different
+            classes below the threshold; center_norm and center_cosine, the norm of the task's center and its cosine to
+            the direction; threshold and target_norm, their targets. Numbers of terms with lambda 0 are left out.
         """
         return {"acting": self.monitor.acting(), "frame": self.frame, **self.monitor.report()}
 
@@ -275,9 +263,7 @@ class GPLASC(Regions):
 
     def _check_past(self, now: Tensor | None, before: Tensor | None, labels: Tensor | None) -> None:
         if (now is None) != (before is None and labels is None):
-            raise ValueError(
-                "past_features and previous_features (or past_labels) belong together: pass both."
-            )
+            raise ValueError("past_features and previous_features (or past_labels) belong together.")
         if now is None:
             return
         check_tensor("past_features", now, ("M", self.feature_dim))

@@ -28,7 +28,8 @@ class GPLASCLoop:
     """Computes the terms of GPLASC inside a training loop of your own.
 
     It is not an `nn.Module`: stored as an attribute of your model it adds nothing to ``model.state_dict()``, so
-    checkpoints of the model load into a model without it. Its own state is a flat dict of tensors.
+    checkpoints of the model load into a model without it. Its own state is a flat dict of tensors. Calls out of order,
+    values that are not allowed and files or states that do not fit are a UserError.
 
     >>> import torch
     >>> from gplasc import GPLASC, GPLASCLoop
@@ -68,10 +69,8 @@ class GPLASCLoop:
         seed: int = 0,
     ) -> None:
         if memory < 0 or memory_batch < 1:
-            raise UserError(
-                f"memory is {memory} and memory_batch is {memory_batch}; "
-                "memory must be 0 or more, memory_batch 1 or more"
-            )
+            given = f"memory is {memory} and memory_batch is {memory_batch}"
+            raise UserError(f"{given}; memory must be 0 or more, memory_batch 1 or more")
         self.criterion = criterion
         self.encoder = encoder
         self.memory = Buffer(memory)
@@ -91,9 +90,6 @@ class GPLASCLoop:
             task: The number of the task, from 0, which must be the next one. More directions are added to the
                 criterion if it has none for the task.
             num_classes: The number of classes of the task; default: counted in the batches.
-
-        Raises:
-            UserError: If a task is open already, or a number is not allowed or not the next one.
         """
         if self.task is not None:
             raise UserError(f"task {self.task} is not complete; call end_task() before the next begin_task()")
@@ -101,8 +97,8 @@ class GPLASCLoop:
             raise UserError(f"num_classes is {num_classes}; a task has 1 class or more")
         if task not in (None, self.tasks_done):
             raise UserError(
-                f"task is {task}, but {self.tasks_done} tasks were completed, so the next one is {self.tasks_done}: "
-                "tasks are counted from 0; to continue an earlier training call load() first"
+                f"task is {task}, but the next one is {self.tasks_done}: tasks are counted from 0; to continue an "
+                "earlier training call load() first"
             )
         self.task = self.tasks_done
         if self.task >= self.criterion.num_tasks:
@@ -123,9 +119,6 @@ class GPLASCLoop:
 
         Returns:
             ``{"range", "position", "distill"}``, with ``lambda_assign`` also ``"assign"``: tensors of shape ().
-
-        Raises:
-            UserError: If no task is open, or it has more labels than classes.
         """
         if self.task is None:
             raise UserError("no task is open; call begin_task() first")
@@ -135,37 +128,24 @@ class GPLASCLoop:
             features = self._forward(x)
         if torch.is_grad_enabled() and not features.requires_grad:
             self.criterion.monitor.warn_detached()
-        held, before, labels = self._held(x, y, past, features)
+        held = self._held(x, y, past, features)
         # Labels and candidates are taken on the CPU: there is one synchronization, and the mask above is another.
         rows = {"x": x.detach()[~past].cpu(), "y": y.detach()[~past].cpu()}
         self._task_labels = torch.cat([self._task_labels, rows["y"]]).unique()
         self._check_labels(y)
         if self.memory.capacity:
             offer(self._candidates, rows, self._random["candidates"])
-        terms: dict[str, Tensor] = self.criterion(
-            features[~past],
-            y[~past],
-            self.task,
-            past_features=held,
-            previous_features=before,
-            past_labels=labels,
-        )
+        terms: dict[str, Tensor] = self.criterion(features[~past], y[~past], self.task, **held)
         return terms
 
     def end_task(self) -> None:
-        """Keep a frozen copy of the encoder and a share of the task's samples.
-
-        Raises:
-            UserError: If no task is open.
-        """
+        """Keep a frozen copy of the encoder and a share of the task's samples."""
         if self.task is None:
             raise UserError("no task is open; call begin_task() first")
         self.previous = copy.deepcopy(self.encoder).requires_grad_(False)
         if len(self._candidates):
             labels, generator = self._candidates["y"], self._random["memory"]
-            old, new = balanced_update(
-                self.memory, labels, num_old_tasks=self.tasks_done, generator=generator
-            )
+            old, new = balanced_update(self.memory, labels, self.tasks_done, generator)
             self.memory.refill(old, self._candidates.rows(new))
         self._past_labels = torch.cat([self._past_labels, self._task_labels]).unique()
         self._task_labels, self._candidates = _NO_LABELS, Buffer(self.memory.capacity)
@@ -185,10 +165,6 @@ class GPLASCLoop:
 
         Returns:
             Labels of shape (N,), numbered over all tasks.
-
-        Raises:
-            UserError: If no task was begun.
-            ValueError: If the number of classes of a task is not known.
         """
         tasks = self.tasks_done if self.task is None else max(self.tasks_done, self.task + 1)
         if tasks == 0:
@@ -219,11 +195,7 @@ class GPLASCLoop:
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state_dict` returned; the encoder is restored separately.
-
-        Raises:
-            UserError: If the state does not belong to this encoder and criterion.
-        """
+        """Restore what `state_dict` returned; the encoder is restored separately."""
         try:
             done, task, seen = state["position"].tolist()
             self.criterion.load_state_dict(_part(state, "criterion"))
@@ -237,19 +209,13 @@ class GPLASCLoop:
                 self.previous.load_state_dict(before)
         except (KeyError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise UserError(
-                f"the state of GPLASC does not fit ({reason}); build the object with the encoder, the criterion and "
-                "the memory that it was saved with"
-            ) from error
+            given = "the encoder, the criterion and the memory that it was saved with"
+            raise UserError(f"the state of GPLASC does not fit ({reason}); pass {given}") from error
         self._candidates.seen = seen
         self.tasks_done, self.task = done, None if task < 0 else task
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a safetensors file.
-
-        Raises:
-            UserError: If it cannot be written.
-        """
+        """Write the state to a safetensors file."""
         from safetensors.torch import save_file
 
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
@@ -257,11 +223,7 @@ class GPLASCLoop:
             save_file(state, temporary)
 
     def load(self, path: str | Path) -> None:
-        """Restore the state from a safetensors file.
-
-        Raises:
-            UserError: If it cannot be read or does not fit.
-        """
+        """Restore the state from a safetensors file."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
@@ -293,12 +255,10 @@ class GPLASCLoop:
             features: Tensor = self.encoder(x)
         return features
 
-    def _held(
-        self, x: Tensor, y: Tensor, past: Tensor, features: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor] | tuple[None, None, None]:
-        """Return features of past samples now and before, their labels; equal weights give equal features."""
+    def _held(self, x: Tensor, y: Tensor, past: Tensor, features: Tensor) -> dict[str, Tensor]:
+        """Return the criterion's arguments about past samples; equal weights give equal features."""
         if self.previous is None:
-            return None, None, None
+            return {}
         self.previous.to(features.device).train(self.encoder.training)
         parts: list[tuple[Tensor, Tensor, Tensor, Tensor | slice]] = []
         if past.any():
@@ -309,11 +269,12 @@ class GPLASCLoop:
             labels = self.memory["y"].index_select(0, drawn).to(y)
             parts.append((remembered, self._forward(remembered), labels, slice(None)))
         if not parts:
-            return None, None, None
+            return {}
         with torch.no_grad(), steady_statistics(self.previous):
             before = gather(*((self.previous(inputs), rows) for inputs, *_, rows in parts))
         now = gather(*((now, rows) for _, now, _, rows in parts))
-        return now, before, gather(*((labels, rows) for *_, labels, rows in parts))
+        labels = gather(*((labels, rows) for *_, labels, rows in parts))
+        return {"past_features": now, "previous_features": before, "past_labels": labels}
 
 
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -15,15 +15,12 @@ _DEVICES_WITHOUT_SYNC = ("cpu",)
 _CHECK_EVERY = 100
 _SMALLEST_CENTER = 1e-3
 _FEWEST_ROWS = 8
-# Rows whose squared distance to their mean is below this have the same direction. An untrained encoder can give such
-# rows too, so only many batches in a row count as a collapse.
+# Squared distance to their mean of rows that have the same direction. An untrained encoder can give such rows too, so
+# only many batches in a row count as a collapse.
 _SAME_DIRECTION = 1e-4
 _SAME_CALLS = 20
 
-_ADVICE = (
-    'pass frame="nonnegative", or use features that can be negative, for example the encoder\'s output before its '
-    "last ReLU."
-)
+_ADVICE = 'pass frame="nonnegative", or use features that can be negative: those before the last ReLU.'
 
 
 class Monitor:
@@ -45,6 +42,7 @@ class Monitor:
         self._arrived: set[str] = set()  # terms whose gradient was computed
         self._watched = True
         self._detached = 0  # calls in a row with features that have no gradient
+        self._without = 0  # calls in a row without rows of the current task
 
     def follow(self, terms: Mapping[str, Tensor], features: Tensor) -> None:
         """Note the size of each term and whether a backward pass reaches it; warn if none can reach the features."""
@@ -58,6 +56,13 @@ class Monitor:
         self._detached = 0 if features.requires_grad or not len(features) else self._detached + 1
         if self._detached == _SAME_CALLS:
             self.warn_detached()
+        self._without = 0 if len(features) else self._without + 1
+        if self._without == _SAME_CALLS:
+            self.warn_once(
+                "labels",
+                f"No row of {_SAME_CALLS} batches belongs to the current task, so range and position are 0: number "
+                "labels over all tasks, not from 0 in each task, or correct the mask of past rows.",
+            )
 
     def warn_detached(self) -> None:
         """Warn that the terms cannot train an encoder."""
@@ -77,16 +82,13 @@ class Monitor:
             state = "compiled, not watched" if not self._watched else state
             state = "features without gradient" if self._detached else state
             states[name] = state if float(term) else "zero"
-        sizes = ", ".join(
-            f"{name} {float(self._terms[name]):z.3g} ({state})" for name, state in states.items()
-        )
+        sizes = ", ".join(f"{name} {float(self._terms[name]):z.3g} ({states[name]})" for name in states)
         return f"{'yes' if 'acts' in states.values() else 'no'}: {sizes}"
 
     def note(self, **values: float | Tensor) -> None:
         """Store measurements of the last step, without synchronizing the device."""
-        self.seen |= {
-            name: value.detach() if isinstance(value, Tensor) else value for name, value in values.items()
-        }
+        for name, value in values.items():
+            self.seen[name] = value.detach() if isinstance(value, Tensor) else value
 
     def report(self) -> dict[str, float]:
         """Return the measurements as numbers and give the warnings that waited for it. Synchronizes the device."""

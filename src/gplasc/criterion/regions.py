@@ -85,9 +85,7 @@ class Regions(nn.Module):
         task = self.check_task(task)
         count = self.class_counts[task] or int(self.classes_seen[task])
         if count == 0:
-            raise ValueError(
-                f"task {task} has no class count yet: pass num_classes, or call with a batch first."
-            )
+            raise ValueError(f"task {task} has no class count yet: pass num_classes, or a batch first.")
         return self.size(count)
 
     def places(self, counts: Sequence[int]) -> Tensor:
@@ -124,7 +122,7 @@ class Regions(nn.Module):
         vertices, self.angle = _build_frame(self.frame, num_tasks, self.feature_dim, generator, start)
         self.vertices = vertices.to(self.vertices)
         self.classes_seen = torch.cat([self.classes_seen, self.classes_seen.new_zeros(more)])
-        self.class_counts = [*self.class_counts, *counts]
+        self.class_counts += counts
         self.num_tasks = num_tasks
 
     def settle_frame(self, z: Tensor) -> None:
@@ -173,8 +171,7 @@ class Regions(nn.Module):
             raise ValueError(f"num_classes must be at least 1, got {count}.")
         if known is not None and known != count:
             raise ValueError(
-                f"task {task} was said to have {known} classes, now {count}: the number must stay the same, "
-                "since the task's region depends on it."
+                f"task {task} was said to have {known} classes, now {count}: its region needs one number."
             )
         self.class_counts[task] = count
 
@@ -197,9 +194,8 @@ class Regions(nn.Module):
         """Restore the result of `get_extra_state`, which must have the same feature dimension."""
         settings = json.loads(bytes(state.tolist()))
         if settings["feature_dim"] != self.feature_dim:
-            raise ValueError(
-                f"the checkpoint has feature_dim {settings['feature_dim']}, this object {self.feature_dim}."
-            )
+            stored = settings["feature_dim"]
+            raise ValueError(f"the checkpoint has feature_dim {stored}, this object {self.feature_dim}.")
         self._places = None
         for name in self.stored:
             setattr(self, name, settings.get(name, getattr(self, name)))  # an older state has other settings
@@ -237,10 +233,8 @@ def _class_counts(num_classes: int | Sequence[int] | None, num_tasks: int) -> li
     if num_classes is None:
         return [None] * num_tasks
     given = list(num_classes) if isinstance(num_classes, Sequence) else [num_classes] * num_tasks
-    counts = [_integer("num_classes", count) for count in given]
-    if len(counts) != num_tasks or any(count < 1 for count in counts):
-        raise ValueError(
-            f"num_classes must be one number, or {num_tasks} numbers (one per task), all at least 1, "
-            f"got {num_classes}."
-        )
-    return [*counts]
+    counts: list[int | None] = [_integer("num_classes", count) for count in given]
+    if len(counts) != num_tasks or min(given, default=1) < 1:
+        allowed = f"one number, or {num_tasks} numbers (one per task), all at least 1"
+        raise ValueError(f"num_classes must be {allowed}, got {num_classes}.")
+    return counts

@@ -45,7 +45,7 @@ def gather(*pairs: tuple[Tensor, Tensor | slice]) -> Tensor:
 def region_terms(
     z: Tensor,
     y: Tensor,
-    task: int,
+    task: int | None,
     regions: Regions,
     monitor: Monitor,
     weights: Mapping[str, float],
@@ -53,18 +53,21 @@ def region_terms(
     form: RangeForm,
     scaled: bool,
 ) -> dict[str, Tensor]:
-    """Return "range" and "position" of the unit rows (N, D) of a task, those that have a weight, times that weight.
+    """Return "range" and "position" of the unit rows (N, D) of a task, times their weights if these are above 0.
 
-    Both are 0 if there is nothing to separate. The position's target is the vertex, if `scaled` with the norm that
-    fits the threshold.
+    Both are 0 if there is nothing to separate, or no region for the task. The position's target is the vertex, if
+    `scaled` with the norm that fits the threshold.
     """
+    weights = {name: weight for name, weight in weights.items() if weight > 0}
+    terms = {name: z.sum() * 0.0 for name in weights}
+    if task is None or task >= regions.num_tasks:
+        return terms
     if regions.frame == "auto":
         regions.settle_frame(z)
     k, norm = regions.threshold(y, task)
     if regions.training and regions.frame != "auto":
         hinge = "range" in weights and form in ("hinge", "squared_hinge")
         monitor.inspect(z, regions, task, hinge=hinge, position="position" in weights)
-    terms = {name: z.sum() * 0.0 for name in weights}
     if "range" in weights and not regions.alone:
         pairs = kernels.range_pairs(z, y, k, form)
         monitor.note(threshold=k, active_hinge_fraction=pairs.active_fraction)

@@ -12,13 +12,8 @@ def tsne(x: Tensor, *, seed: int = 0, perplexity: float = 30.0) -> Tensor:
     """
     from sklearn.manifold import TSNE
 
-    fitted = TSNE(
-        2,
-        perplexity=min(perplexity, (len(x) - 1) / 3),
-        init="random" if x.shape[1] < 2 else "pca",
-        learning_rate="auto",
-        random_state=seed,
-    )
+    init, perplexity = "random" if x.shape[1] < 2 else "pca", min(perplexity, (len(x) - 1) / 3)
+    fitted = TSNE(perplexity=perplexity, init=init, random_state=seed)
     return torch.from_numpy(fitted.fit_transform(x.float().numpy())).float()
 
 

@@ -33,9 +33,8 @@ class _KernelDensity:
         covariance = covariance + ridge * torch.eye(dim, dtype=torch.float64)
         self._root = torch.linalg.cholesky(covariance * count ** (-2.0 / (dim + 4)))
         self._white = self._whiten(points)
-        self._log_norm = (
-            math.log(count) + 0.5 * dim * math.log(2 * math.pi) + float(self._root.diagonal().log().sum())
-        )
+        log_volume = float(self._root.diagonal().log().sum())
+        self._log_norm = math.log(count) + 0.5 * dim * math.log(2 * math.pi) + log_volume
 
     def log_density(self, x: Tensor) -> Tensor:
         """Return the logarithm of the density at the rows of x (M, d): (M,)."""
@@ -104,7 +103,6 @@ def task_overlap(
     for i in range(count):
         for j in range(i):
             pair = _density_overlap(densities[i], densities[j], draws=draws, generator=generator)
-            value[i, j], error[i, j] = pair
-            value[j, i], error[j, i] = pair
+            value[i, j], error[i, j] = value[j, i], error[j, i] = pair
     explained = float(np.nan_to_num(pca.explained_variance_ratio_).sum())
     return TaskOverlap(value, error, explained)

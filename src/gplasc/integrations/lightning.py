@@ -19,9 +19,7 @@ else:
         try:
             from pytorch_lightning import Callback
         except ImportError:
-            raise UserError(
-                "gplasc.integrations.lightning needs Lightning: pip install pytorch-lightning"
-            ) from None
+            raise UserError("this integration needs Lightning: pip install pytorch-lightning") from None
 
 
 class GPLASCCallback(Callback):

@@ -1,7 +1,5 @@
 """Terms and accuracies for Weights & Biases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -46,11 +44,9 @@ class WeightsAndBiases(Callback):
 
     def on_task_end(self, learner: Learner) -> None:
         """Log the mean accuracies and the accuracy on each task."""
-        values = {
-            "accuracy/class_il": fmean(learner.class_il[-1]),
-            "accuracy/task_il": fmean(learner.task_il[-1]),
-        }
-        values |= {f"class_il/task {task + 1}": value for task, value in enumerate(learner.class_il[-1])}
+        in_class, in_task = learner.class_il[-1], learner.task_il[-1]
+        values = {"accuracy/class_il": fmean(in_class), "accuracy/task_il": fmean(in_task)}
+        values |= {f"class_il/task {task + 1}": value for task, value in enumerate(in_class)}
         self._open(learner).log(values, step=learner.position.total_steps, commit=True)
 
     def _open(self, learner: Learner) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from torch import Tensor
@@ -110,7 +110,5 @@ class Part:
         """
         if self._ctx.previous is None:
             raise RuntimeError("there is no previous model in the first task")
-        network = self._ctx.previous["network"]
-        assert isinstance(network, Network)
         with torch.no_grad():
-            return self._ctx.forward(self, network)
+            return self._ctx.forward(self, cast(Network, self._ctx.previous["network"]))

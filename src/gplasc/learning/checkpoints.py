@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,18 +14,9 @@ from torch import Tensor
 from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_bytes
 
-MISFIT = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    RuntimeError,
-    AssertionError,
-    OverflowError,
-)
+MISFIT = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError, OverflowError)
 """What loading a state raises that is intact, but was not written by what reads it."""
-_LARGEST = 16 * 2**30  # bytes of a checkpoint
+LARGEST = 16 * 2**30  # bytes of a file of tensors
 _DIGEST = hashlib.sha256().digest_size
 _KEPT = 2
 CHECKPOINTS = "checkpoint-*.pt"
@@ -64,14 +56,24 @@ def write_state(path: Path, state: dict[str, Any]) -> Path:
 
 def read_state(path: Path) -> dict[str, Any] | None:
     """Read what `write_state` wrote; None if the file is damaged. One that cannot be read is a UserError."""
-    data = memoryview(read_bytes(path, _LARGEST))
+    data = memoryview(read_bytes(path, LARGEST))
     if len(data) <= _DIGEST or hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         return None
     try:
-        state = torch.load(io.BytesIO(data[:-_DIGEST]), map_location="cpu", weights_only=True)
+        return load_tensors(data[:-_DIGEST])
     except Exception:  # the checksum is right, but the content was not written by `write_state`
         return None
-    return state if isinstance(state, dict) else None
+
+
+def load_tensors(content: bytes | memoryview) -> dict[str, Any]:
+    """Load named tensors and plain containers; members that unpack to more than the file has are refused."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > len(content):
+            raise ValueError("it is compressed")
+    tensors = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    if not isinstance(tensors, dict):
+        raise ValueError("it holds no named tensors")
+    return tensors
 
 
 def misfit(error: BaseException) -> str:

@@ -113,16 +113,13 @@ class Context:
         augmentation: AugmentationKind | None = None,
         generator: torch.Generator | None = None,
     ) -> Part:
-        """Augment a batch and bring it to the device.
+        """Augment a batch of b samples and bring it to the device, as a part of ``views * b`` rows.
 
         Args:
-            batch: The samples, b of them.
+            batch: The samples.
             views: How many augmented views of each image.
             augmentation: Which augmentation; default: the method's.
             generator: Source of randomness; default: the run's generator for augmentation.
-
-        Returns:
-            A part of ``views * b`` rows.
         """
         y, device = batch.y.repeat(views), self.device
         past = y < self.task.classes.start  # decided on the CPU, which does not synchronize the device
@@ -167,9 +164,8 @@ class Context:
         The gradients of the step are left alone. A parameter that the loss does not depend on has gradient 0.
         """
         parameters, scaler = self._trained(), self._hardware.scaler
-        values = torch.autograd.grad(
-            scaler.scale(loss), parameters, allow_unused=True, materialize_grads=True
-        )
+        scaled = scaler.scale(loss)
+        values = torch.autograd.grad(scaled, parameters, allow_unused=True, materialize_grads=True)
         gradient = self._processes.mean(torch.cat([value.reshape(-1) for value in values]))
         return gradient / scaler.scale(torch.ones_like(loss)) if scaler.is_enabled() else gradient
 
@@ -180,9 +176,8 @@ class Context:
     def set_gradient(self, gradient: Tensor) -> None:
         """Replace the gradients of this step by a vector, (P,), in the order of `flat_gradient`."""
         parameters = self._trained()
-        for parameter, values in zip(
-            parameters, gradient.split([p.numel() for p in parameters]), strict=True
-        ):
+        pieces = gradient.split([parameter.numel() for parameter in parameters])
+        for parameter, values in zip(parameters, pieces, strict=True):
             assert parameter.grad is not None
             parameter.grad.copy_(values.view_as(parameter))
 
@@ -211,10 +206,9 @@ class Context:
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Return the raw features of the encoder in evaluation mode, (N, D) float32 on the device."""
-        features = [out.features.float() for out in self.embed(samples, augmentation, generator=generator)]
-        return (
-            torch.cat(features) if features else torch.zeros(0, self.network.feature_dim, device=self.device)
-        )
+        features = [torch.zeros(0, self.network.feature_dim, device=self.device)]
+        features += [out.features.float() for out in self.embed(samples, augmentation, generator=generator)]
+        return torch.cat(features)
 
     def class_means(self) -> Tensor:
         """Return the mean unit feature of what is remembered of each class, (C, D) of unit length; 0 if nothing is.
@@ -289,11 +283,7 @@ class Context:
         return self.previous
 
     def _augment(
-        self,
-        rows: Samples | Batch,
-        kind: AugmentationKind,
-        views: int,
-        generator: torch.Generator | None,
+        self, rows: Samples | Batch, kind: AugmentationKind, views: int, generator: torch.Generator | None
     ) -> Tensor:
         """Return this process's share of the views of all rows; the random numbers of all of them are drawn."""
         augmentation, count = self._augmentations[kind], views * len(rows.y)
@@ -314,19 +304,12 @@ class Context:
         self, rows: Samples | Batch, augmentation: AugmentationKind, generator: torch.Generator | None
     ) -> Outputs:
         """Return the outputs of the network in evaluation mode on some samples, all at once."""
-        share = self._augment(rows, augmentation, 1, generator)
-        with evaluating(self.network), torch.no_grad(), self._hardware.autocast():
-            features = self._processes.gather(self._encode_frozen(share), len(rows))
-            return Outputs(features, self.network)
-
-    def _encode_frozen(self, x: Tensor) -> Tensor:
-        """Return raw features, (N, D), of a network whose rows do not depend on each other."""
-        if self.device.type != "cpu" or len(x) <= CPU_ROWS:
-            whole: Tensor = self.network.encoder(x)
-            return whole
+        x = self._augment(rows, augmentation, 1, generator)
         # Pieces of about the same size: for a rest of one or two rows, kernels of torch round differently.
-        pieces = x.tensor_split(-(-len(x) // CPU_ROWS))
-        return torch.cat([self.network.encoder(piece) for piece in pieces])
+        pieces = x.tensor_split(-(-len(x) // CPU_ROWS) or 1) if self.device.type == "cpu" else (x,)
+        with evaluating(self.network), torch.no_grad(), self._hardware.autocast():
+            share = torch.cat([self.network.encoder(piece) for piece in pieces])
+            return Outputs(self._processes.gather(share, len(rows)), self.network)
 
 
 def new_augmentations(config: Config, images: ImageFormat) -> Mapping[AugmentationKind, Augmentation]:
@@ -334,17 +317,11 @@ def new_augmentations(config: Config, images: ImageFormat) -> Mapping[Augmentati
     if images.features:
         stored = StoredViews(images.shape[0])
         return {"contrastive": stored, "replay": stored, "plain": StoredViews(1)}
-    data, size = config.data, images.shape[-1]
-    color = tuple(data.jitter * strength for strength in (0.4, 0.4, 0.4, 0.1))
+    data, size, mean, std = config.data, images.shape[-1], images.mean, images.std
+    scale, strength, hue = (data.crop_scale, 1.0), data.jitter * 0.4, data.jitter * 0.1
+    jitter = (strength, strength, strength, hue)
     return {
-        "contrastive": Contrastive(
-            size,
-            images.mean,
-            images.std,
-            scale=(data.crop_scale, 1.0),
-            flip=data.flip,
-            jitter=(color[0], color[1], color[2], color[3]),
-        ),
-        "replay": Replay(size, images.mean, images.std, padding=data.padding, flip=data.flip),
-        "plain": Plain(images.mean, images.std),
+        "contrastive": Contrastive(size, mean, std, scale=scale, flip=data.flip, jitter=jitter),
+        "replay": Replay(size, mean, std, padding=data.padding, flip=data.flip),
+        "plain": Plain(mean, std),
     }

@@ -62,7 +62,7 @@ class Component(Generic[SettingsType]):
         return {}
 
     def grow(self, ctx: Context, num_classes: int) -> None:
-        """Make room in your own modules for ``num_classes`` classes; called when unannounced classes arrive."""
+        """Make room for ``num_classes`` classes, when unannounced ones arrive, in modules other than `Prototypes`."""
 
     def learning_rates(self) -> dict[str, ModuleRate]:
         """Return learning rates of your own modules, by name, where they differ from the network's."""
@@ -117,9 +117,7 @@ class Method(Component[SettingsType]):
         It need not be trained yet. A run that resumes after a task builds it with this function and then loads its
         state.
         """
-        raise UserError(
-            f"{type(self).__name__} has no predictor; override `predictor`, see the methods of gplasc"
-        )
+        raise UserError(f"{type(self).__name__} has no predictor; override `predictor`, see gplasc's methods")
 
     def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
         """Train the predictor; called after the task's last step and before `end_task` changes the memory."""

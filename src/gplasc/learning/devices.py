@@ -10,9 +10,6 @@ from gplasc.errors import UserError
 from gplasc.learning.distributed import Processes
 from gplasc.models import Network
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
 # Channels of the first stage from which bfloat16 pays where a device computes it: measured, see docs/performance.md.
 # With fewer, and in encoders that are not named here, it saves nothing or costs time.
 _PAYS_FROM = {"resnet18": 16, "resnet18-fast": 16, "resnet10-fast": 16, "resnet18-imagenet": 16, "small": 32}
@@ -56,9 +53,8 @@ class Hardware:
         self.processes = processes or Processes()
         self.compiled = compiled
         low, kind = precision != "float32", self.device.type
-        self.autocast = partial(
-            torch.autocast, kind, dtype=_DTYPES[precision] if low else torch.bfloat16, enabled=low
-        )
+        dtype = torch.float16 if precision == "float16" else torch.bfloat16
+        self.autocast = partial(torch.autocast, kind, dtype=dtype, enabled=low)
         scaled = precision == "float16"
         self.scaler = torch.amp.GradScaler(kind if scaled else "cpu", enabled=scaled)
 

@@ -25,10 +25,6 @@ _NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 Value = TypeVar("Value")
 
 
-class _ProcessLost(UserError):
-    """Another process of the run has ended."""
-
-
 @dataclass(frozen=True)
 class Processes:
     """The processes that compute a run together; one process by default.
@@ -94,16 +90,11 @@ class Processes:
 
     def synchronize_batchnorm(self, module: nn.Module) -> None:
         """Replace every BatchNorm layer below a module, in place, by one that sees the rows of all processes."""
-        for name, layer in module.named_children() if self.size > 1 else ():
-            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-                synced = _SyncedBatchNorm(
-                    layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats
-                )
-                synced.load_state_dict(layer.state_dict())
-                synced.train(layer.training)
-                setattr(module, name, synced)
-            else:
-                self.synchronize_batchnorm(layer)
+        if self.size > 1:
+            nn.SyncBatchNorm.convert_sync_batchnorm(module)
+            for layer in module.modules():
+                if isinstance(layer, nn.SyncBatchNorm):
+                    layer.__class__ = _SyncedBatchNorm
 
     def check_equal(self, what: str, digest: str) -> None:
         """Raise a UserError unless a digest is the same on all processes."""
@@ -217,7 +208,7 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
     except RuntimeError as error:
         if not _connection_lost(error):
             raise
-        raise _ProcessLost(
+        raise UserError(
             f"process {processes.rank} {LOST} of the {processes.size} processes of this run; the last checkpoint is "
             "kept: run the same command again, on one process or on several, to continue"
         ) from error

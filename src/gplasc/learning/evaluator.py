@@ -71,10 +71,8 @@ class Evaluator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         for name in _RESULTS:
-            value = state[name]  # no text in states of version 0.2.0
-            setattr(self, name, json.loads(value) if isinstance(value, str) else value)
-        means = state["means_when_learned"]
-        parts = means.split(state["means_rows"]) if isinstance(means, Tensor) else means
+            setattr(self, name, json.loads(state[name]))
+        parts = state["means_when_learned"].split(state["means_rows"])
         self._means_when_learned = [rows.clone() for rows in parts]
 
 

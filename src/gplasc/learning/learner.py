@@ -18,11 +18,11 @@ from gplasc.learning.checkpoints import digest
 from gplasc.learning.context import Context
 from gplasc.learning.contract import Component, Method, Plugin
 from gplasc.learning.devices import Hardware
-from gplasc.learning.evaluator import Evaluator
+from gplasc.learning.evaluator import Evaluator, evaluation_samples
 from gplasc.learning.optimizer import RunOptimizer
 from gplasc.learning.pool import order_batches
 from gplasc.learning.schedule import epochs_of
-from gplasc.models import Network, steady_statistics
+from gplasc.models import Network, Prototypes, steady_statistics
 from gplasc.settings.types import Config
 from gplasc.streams import Task
 
@@ -110,10 +110,10 @@ class Learner:
         """Learn one more task, or the rest of it, and evaluate.
 
         Args:
-            task: The task; its index must be that of the next task, and its classes must follow those seen. Without
-                evaluation it may have no new classes, and its samples may have labels of earlier tasks.
+            task: The next task; its classes must follow those seen. Without evaluation it may have no new classes, and
+                its samples may have labels of earlier tasks.
             past: The earlier tasks that are evaluated too, and trained on by methods that see everything.
-            evaluate: Whether to evaluate on the tasks' test samples and to describe the geometry.
+            evaluate: Whether to evaluate on test samples and to describe the geometry.
         """
         self.enter(task, past)
         if not self.position.begun:
@@ -132,7 +132,8 @@ class Learner:
         """Set what follows from the task and the memory alone."""
         if task.index != self.position.task:
             raise ValueError(f"task {task.index} was given, but the next one is {self.position.task}")
-        _check_labels(task, sum(self.ctx.classes_per_task[: task.index]))
+        labels = (task.train.y, evaluation_samples(task, self.config).y)
+        _check_labels(task, sum(self.ctx.classes_per_task[: task.index]), labels)
         self.ctx._enter(task, past)
         self._grow(task.classes.stop)
         self.ctx.epochs = epochs_of(self.config.train, task.index) if self.method.trains else 0
@@ -153,9 +154,8 @@ class Learner:
         while position.epoch < ctx.epochs:
             ctx.epoch = position.epoch
             if not position.order:
-                position.order = order_batches(
-                    ctx.pool, self.method.pool, self.config.train.batch, ctx.random["order"]
-                )
+                size, generator = self.config.train.batch, ctx.random["order"]
+                position.order = order_batches(ctx.pool, self.method.pool, size, generator)
             while position.step < len(position.order):
                 with self._timed("train"):
                     batch = ctx.pool.take(position.order[position.step])
@@ -223,9 +223,7 @@ class Learner:
         if evaluate:
             with self._timed("evaluation"):
                 ctx.progress("evaluation", 0.0)
-                known = {
-                    name: value for plugin in self.plugins for name, value in plugin.diagnostics(ctx).items()
-                }
+                known = {k: v for plugin in self.plugins for k, v in plugin.diagnostics(ctx).items()}
                 self.evaluator.evaluate(ctx, [*past, task], known)
         self.keep_previous()
 
@@ -260,6 +258,9 @@ class Learner:
         ctx.num_classes = num_classes
         if ctx.network.classifier is not None:
             ctx.network.classifier.grow(num_classes, generator=ctx.random["weights.growth"])
+        for module in ctx.modules.values():
+            if isinstance(module, Prototypes):
+                module.grow(num_classes, generator=ctx.random["weights.growth"])
         for component in self.components:
             component.grow(ctx, num_classes)
         old, self.optimizer = self.optimizer, self._new_optimizer()
@@ -291,11 +292,8 @@ class Learner:
         """Bring the terms since the last call to the CPU and hand them to `Callback.on_log`."""
         if not self._unlogged:
             return
-        rows = [
-            {**where, **dict(zip(names, values.tolist(), strict=True))}
-            for where, names, values in self._unlogged
-        ]
-        self._unlogged.clear()
+        unlogged, self._unlogged = self._unlogged, []
+        rows = [{**where, **dict(zip(names, v.tolist(), strict=True))} for where, names, v in unlogged]
         for callback in self.callbacks:
             callback.on_log(self, rows)
 
@@ -325,20 +323,22 @@ class Learner:
         return self.method.teacher is not None or any(plugin.needs_previous for plugin in self.plugins)
 
 
-def _check_labels(task: Task, known: int) -> None:
-    """Check that new classes follow those known, and that labels are those of classes of this or earlier tasks."""
+def _check_labels(task: Task, known: int, labels: Sequence[Tensor]) -> None:
+    """Check that new classes follow those known, and that labels are those of its classes and perhaps earlier ones."""
     classes = task.classes
     if len(classes) and classes.start != known:
         raise UserError(
             f"task {task.index} has the classes {classes.start} to {classes.stop - 1}, but {known} classes were seen: "
             f"its first class must be {known}"
         )
-    y, stop = task.train.y, known + len(classes)
-    if len(y) and (y.min() < 0 or y.max() >= stop):
-        raise UserError(
-            f"task {task.index} has labels from {int(y.min())} to {int(y.max())}, but {stop} classes are known: "
-            f"number the labels over all tasks, from 0 to {stop - 1}"
-        )
+    stop = known + len(classes)
+    for y in labels:
+        shifted = len(y) and y.min() < known and len(y[y >= known].unique()) < len(classes)
+        if shifted or (len(y) and (y.min() < 0 or y.max() >= stop)):
+            raise UserError(
+                f"task {task.index} has labels from {int(y.min())} to {int(y.max())}, but its new classes are {known} "
+                f"to {stop - 1}: number the labels over all tasks, from 0 to {stop - 1}"
+            )
 
 
 def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]:
@@ -350,9 +350,7 @@ def _merged(returned: Sequence[tuple[Component[Any], Any]]) -> dict[str, Tensor]
         if not isinstance(own, Mapping):
             raise _unnamed(component, "loss", own, '{"ce": term}')
         for name in own.keys() & terms.keys():
-            raise UserError(
-                f"{owners[name]} and {owner} both return a term named '{name}'; rename one of them"
-            )
+            raise UserError(f"{owners[name]} and {owner} both return a term named '{name}'; rename one")
         terms |= own
         owners |= dict.fromkeys(own, owner)
     return terms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -49,16 +49,14 @@ class RunOptimizer(Optimizer):
             params = list(module.parameters())
             groups.append({"params": params, "base_lr": rate.lr, "warmup_from": rate.warmup_from})
         if encoder_lr not in (0, 1):  # an encoder with factor 0 is frozen and has no gradients
-            network = modules["network"]
-            assert isinstance(network, Network)
+            network = cast(Network, modules["network"])
             slow = dict.fromkeys(network.encoder.parameters())
             groups[0]["params"] = [p for p in network.parameters() if p not in slow]
             groups.append({"params": list(slow), "base_lr": train.lr * encoder_lr, "warmup_from": None})
         if train.optimizer == "adamw":
             return _AdamW(groups, lr=train.lr, weight_decay=train.weight_decay, foreach=True)
-        return SGD(
-            groups, lr=train.lr, momentum=train.momentum, weight_decay=train.weight_decay, foreach=True
-        )
+        decay = train.weight_decay
+        return SGD(groups, lr=train.lr, momentum=train.momentum, weight_decay=decay, foreach=True)
 
     def set_learning_rate(self, train: Train, epoch: int, epochs: int, part: float) -> float:
         """Set the learning rate of every group, see `learning_rate`, and return that of the network."""

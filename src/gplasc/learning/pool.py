@@ -1,6 +1,7 @@
 """What batches are drawn from: the current task's samples and the memory, without copying either."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -48,8 +49,5 @@ def order_batches(pool: Pool, kind: PoolKind, size: int, generator: torch.Genera
     share = min(max(round(size * pool.num_memory / len(pool)), 1), size - 1)
     current = torch.randperm(pool.num_current, generator=generator).split(size - share)
     memory = (torch.randperm(pool.num_memory, generator=generator) + pool.num_current).split(share)
-    batches = []
-    for number in range(max(len(current), len(memory))):
-        sides = [side[number] for side in (current, memory) if number < len(side)]
-        batches.append(torch.cat(sides))
-    return batches
+    nothing = torch.zeros(0, dtype=torch.int64)
+    return [torch.cat(sides) for sides in zip_longest(current, memory, fillvalue=nothing)]

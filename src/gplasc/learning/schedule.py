@@ -49,7 +49,5 @@ def pool_sizes(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int
 
 def steps_per_task(config: Config, pool: PoolKind, sizes: Sequence[int]) -> list[int]:
     """Return how many optimizer steps each task takes, see `pool_sizes`."""
-    return [
-        epochs_of(config.train, task) * -(-size // config.train.batch)
-        for task, size in enumerate(pool_sizes(config, pool, sizes))
-    ]
+    train, pools = config.train, pool_sizes(config, pool, sizes)
+    return [epochs_of(train, task) * -(-size // train.batch) for task, size in enumerate(pools)]

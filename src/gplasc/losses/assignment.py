@@ -22,9 +22,6 @@ def assignment_loss(features: Tensor, labels: Tensor, places: Tensor, *, tempera
         places: Unit rows of shape (P, D). They receive a gradient only if they require one.
         temperature: Divides the cosines.
 
-    Returns:
-        The loss, a tensor of shape ().
-
     >>> round(assignment_loss(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), temperature=1.0).item(), 4)
     0.3133
     """
@@ -38,8 +35,6 @@ def assignment_loss(features: Tensor, labels: Tensor, places: Tensor, *, tempera
     if labels.device.type == "cpu" and len(labels) > 0 and not torch.compiler.is_compiling():
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= len(places):
-            raise ValueError(
-                f"labels must be in [0, {len(places)}), one for each place, got {low} to {high}."
-            )
+            raise ValueError(f"labels must be in [0, {len(places)}), the places, got {low} to {high}.")
     with kernels.full_precision(features):
         return kernels.assignment(kernels.unit(features), labels, places, temperature)

@@ -12,15 +12,14 @@ from torch import Tensor
 from gplasc.losses.kernels import promote
 
 Kind = Literal["features", "labels", "mask"]
+_Shape = tuple[int | str, ...]
 _LABEL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Rows that were normalized in bfloat16 are off by up to 0.4 %.
 _LENGTH_TOLERANCE = 1e-2
 _checked: set[tuple[str, str]] = set()
 
 
-def check_tensor(
-    name: str, value: Any, shape: tuple[int | str, ...] = ("N", "D"), kind: Kind = "features"
-) -> None:
+def check_tensor(name: str, value: Any, shape: _Shape = ("N", "D"), kind: Kind = "features") -> None:
     """Require a tensor of a shape, in which a letter is any number, with entries of a kind.
 
     Lists and arrays are not converted, since they have no gradient and no device.

@@ -37,9 +37,6 @@ def supcon(
         divisor: What the mean is over: "anchors" that have a positive, or all N "rows" as in Co2L's code.
         reduction: "mean", "sum", or "none" for shape (N,) with 0 where there is no loss.
 
-    Returns:
-        The loss, a tensor of shape () or (N,).
-
     >>> import torch
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> supcon(z, torch.tensor([0, 0, 1]), temperature=1.0)  # log(1 + 1/e)
@@ -64,7 +61,7 @@ def supcon(
 
 
 def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
-    """Divide each row by its norm.
+    """Divide each row by its norm; the result is float32 or float64.
 
     A row whose norm is at most `eps` is returned unchanged and has an ordinary gradient; a division by `eps` would
     multiply its gradient by 1 / eps.
@@ -72,9 +69,6 @@ def unit_rows(features: Tensor, *, eps: float = 1e-12) -> Tensor:
     Args:
         features: Rows of shape (N, D), floating point.
         eps: The largest norm of a row that is not divided.
-
-    Returns:
-        Rows of shape (N, D), float32 or float64.
 
     >>> import torch
     >>> unit_rows(torch.tensor([[3.0, 4.0]]))

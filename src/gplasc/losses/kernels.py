@@ -120,14 +120,12 @@ def relation(
 ) -> Tensor:
     """Relation distillation between unit rows, see `gplasc.losses.relation_distillation`."""
 
-    def block(
-        start: int, stop: int, z: Tensor, old: Tensor, now: Tensor | None, before: Tensor | None
-    ) -> Tensor:
-        now = z[start:stop] @ z.T if now is None else now[start:stop]
+    def block(start: int, stop: int, z: Tensor, old: Tensor, *known: Tensor | None) -> Tensor:
+        now, before = known
         before = old[start:stop] @ old.T if before is None else before[start:stop]
         lowest = torch.finfo(before.dtype).min
         target = _without_self(before / teacher_temperature, start, lowest).softmax(dim=1)
-        similarity = now / student_temperature
+        similarity = (z[start:stop] @ z.T if now is None else now[start:stop]) / student_temperature
         others = _without_self(similarity, start, torch.finfo(similarity.dtype).min)
         # The target is exactly 0 at the self-pair, where the finite similarity keeps the product 0 too.
         return others.logsumexp(dim=1) - (target.to(similarity.dtype) * similarity).sum(dim=1)
@@ -249,9 +247,7 @@ def assignment(z: Tensor, labels: Tensor, places: Tensor, temperature: float) ->
         return z.sum()
     labels, places = labels.long(), places.to(z)
     rows = torch.zeros(len(places), dtype=z.dtype, device=z.device)
-    rows = rows.index_add(
-        0, labels, torch.ones_like(labels, dtype=z.dtype)
-    )  # bincount would synchronize a GPU
+    rows = rows.index_add(0, labels, torch.ones_like(z[:, 0]))  # bincount would synchronize a GPU
     return F.cross_entropy(z @ places.T / temperature + rows.clamp(min=_ABSENT).log(), labels)
 
 

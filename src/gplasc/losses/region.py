@@ -14,12 +14,7 @@ _Over = Literal["mean", "sum"]
 
 
 def range_loss(
-    z: Tensor,
-    y: Tensor,
-    k: float | Tensor,
-    *,
-    form: RangeForm = "hinge",
-    reduction: _Over = "mean",
+    z: Tensor, y: Tensor, k: float | Tensor, *, form: RangeForm = "hinge", reduction: _Over = "mean"
 ) -> Tensor:
     """Penalize pairs of different classes with a cosine below k (GPLASC, L_range).
 
@@ -36,9 +31,6 @@ def range_loss(
         form: g(x): "hinge" max(0, x); "squared_hinge" max(0, x) ** 2; "softplus" log(1 + exp(x)); "leaky_relu" x, or
             0.1 x if x is negative.
         reduction: "mean" or "sum" over the pairs.
-
-    Returns:
-        The loss, a tensor of shape ().
 
     >>> import torch
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -78,9 +70,6 @@ def position_loss(
         center: The vertex of shape (D,).
         target: "unit", |P - center| ** 2 as published; "scaled", |P - norm * center| ** 2.
         norm: The norm of the target "scaled".
-
-    Returns:
-        The loss, a tensor of shape ().
     """
     check_tensor("z", z)
     check_unit("position_loss", "z", z)

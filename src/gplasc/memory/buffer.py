@@ -54,9 +54,8 @@ class Buffer:
                 for name, value in rows.items():
                     self._columns[name] = torch.zeros((self.capacity, *value.shape[1:]), dtype=value.dtype)
             except (RuntimeError, MemoryError, TypeError):
-                raise UserError(
-                    f"there is no room for a buffer of {self.capacity:,} samples; give a smaller number"
-                ) from None
+                what = f"there is no room for a buffer of {self.capacity:,} samples"
+                raise UserError(f"{what}; give a smaller number") from None
         if set(rows) != set(self._columns):
             raise ValueError(f"the memory has the columns {sorted(self._columns)}, but got {sorted(rows)}")
         for name, value in rows.items():
@@ -80,9 +79,8 @@ class Buffer:
         count = len(next(iter(rows.values()))) if rows else 0
         if count > self.capacity:
             raise ValueError(f"{count} rows were offered to a memory of {self.capacity}")
-        kept = {name: value.detach().to("cpu", copy=True) for name, value in rows.items()}
-        self._columns, self._size = {}, 0
-        self.write(torch.arange(count), kept)
+        self._columns, self._size = {}, 0  # rows may be views of the old columns: new ones are allocated
+        self.write(torch.arange(count), rows)
 
     def refill(self, kept: Tensor, rows: Mapping[str, Tensor], **columns: Tensor) -> None:
         """Replace the content by the rows ``kept``, (K,) in this order, followed by others, columns of shape (N, ...).
@@ -129,9 +127,10 @@ class Buffer:
 
     def rows(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return all columns of the rows ``index``, (K,), by default of all rows."""
-        return {
-            name: self[name] if index is None else self[name].index_select(0, index) for name in self._columns
-        }
+        whole = {name: self[name] for name in self._columns}
+        if index is None:
+            return whole
+        return {name: value.index_select(0, index) for name, value in whole.items()}
 
     @property
     def num_bytes(self) -> int:

@@ -36,17 +36,13 @@ def _matching_pursuit(
         free[best] = False
         chosen.append(best)
         index = torch.tensor(chosen)
-        weights = _fit(gram[index][:, index], wanted[index], ridge)
+        block = gram[index][:, index]
+        # Equal vectors would make the matrix singular without a small multiple of the diagonal.
+        jitter = (ridge + 1e-10 * float(block.diagonal().mean())) * torch.eye(len(block), dtype=gram.dtype)
+        weights = minimize_non_negative(block + jitter, wanted[index])
         missing = wanted - gram[:, index] @ weights
     index = torch.tensor(chosen, dtype=torch.long)
     return index[weights > 0], weights[weights > 0]
-
-
-def _fit(gram: Tensor, wanted: Tensor, ridge: float) -> Tensor:
-    """Minimize ``w' (G + ridge) w / 2 - b' w`` over w >= 0."""
-    # Equal vectors would make the matrix singular without a small multiple of the diagonal.
-    jitter = ridge + 1e-10 * float(gram.diagonal().mean())
-    return minimize_non_negative(gram + jitter * torch.eye(len(gram), dtype=gram.dtype), wanted)
 
 
 def _class_budgets(counts: Tensor, budget: int) -> Tensor:

@@ -37,11 +37,8 @@ def gradient_products(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     finally:
         for handle in handles:
             handle.remove()
-    inputs = ((layer, value) for layer in layers for value in entered[layer])
-    if any(
-        value.ndim != (2 if isinstance(layer, nn.Linear) else 4) or len(value) != len(y)
-        for layer, value in inputs
-    ):
+    inputs = ((2 if isinstance(layer, nn.Linear) else 4, x) for layer in layers for x in entered[layer])
+    if any(value.ndim != ndim or len(value) != len(y) for ndim, value in inputs):
         gradients = _sample_gradients(network, x, y)
         return gradients @ gradients.T
     products = torch.zeros(len(y), len(y), device=x.device)
@@ -125,24 +122,15 @@ def _known(layer: nn.Module) -> bool:
 
 def _layer_gradients(layer: nn.Module, x: Tensor, error: Tensor) -> list[Tensor]:
     """Return each sample's gradient by each parameter of a layer, (N, P), from its input and output gradient."""
-    gradients = []
     if isinstance(layer, nn.Conv2d):
         assert not isinstance(layer.padding, str)
         patches = nn.functional.unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        error = error.flatten(2)
-        gradients.append(torch.bmm(error, patches.transpose(1, 2)).flatten(1))
-        if layer.bias is not None:
-            gradients.append(error.sum(2))
+        weight = torch.bmm(error.flatten(2), patches.transpose(1, 2)).flatten(1)
     elif isinstance(layer, nn.BatchNorm2d):
         assert layer.running_mean is not None
         assert layer.running_var is not None
         scale = (layer.running_var + layer.eps).rsqrt().view(-1, 1, 1)
-        gradients += [
-            ((x - layer.running_mean.view(-1, 1, 1)) * scale * error).sum((2, 3)),
-            error.sum((2, 3)),
-        ]
+        weight = ((x - layer.running_mean.view(-1, 1, 1)) * scale * error).sum((2, 3))
     else:
-        gradients.append((error.unsqueeze(2) * x.unsqueeze(1)).flatten(1))
-        if layer.bias is not None:
-            gradients.append(error)
-    return gradients
+        weight = (error.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
+    return [weight] if layer.bias is None else [weight, error.sum((2, 3)) if error.ndim == 4 else error]

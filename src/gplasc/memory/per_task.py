@@ -22,12 +22,8 @@ def _rank_within(group: Tensor) -> Tensor:
     [0, 0, 1, 2, 1]
     """
     by_group, order = group.sort(stable=True)
-    position = torch.arange(len(group))
-    starts = torch.ones(len(group), dtype=torch.bool)
-    torch.ne(by_group[1:], by_group[:-1], out=starts[1:])
-    first = torch.where(starts, position, 0).cummax(0).values if len(group) else position
-    rank = torch.empty_like(position)
-    rank[order] = position - first
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(group)) - torch.searchsorted(by_group, by_group)
     return rank
 
 

@@ -37,6 +37,5 @@ def offer(memory: Buffer, rows: Mapping[str, Tensor], generator: torch.Generator
     position, slots = _reservoir_slots(memory.seen, count, memory.capacity, generator)
     memory.seen += count
     if len(slots):
-        memory.write(
-            slots, {name: value.index_select(0, position.to(value.device)) for name, value in rows.items()}
-        )
+        entering = {name: value.index_select(0, position.to(value.device)) for name, value in rows.items()}
+        memory.write(slots, entering)

@@ -50,7 +50,6 @@ class ContrastiveMethod(Method[ContrastiveType]):
     views: ClassVar[int] = 2
     augmentation: AugmentationKind = "contrastive"
     pool: ClassVar[PoolKind] = "mixed"
-
     heads: frozenset[Head] = frozenset({"projection"})
 
     def __init__(self, settings: ContrastiveType) -> None:
@@ -187,47 +186,52 @@ class FeatureStatistics(Method[SettingsType]):
 
     def predictor(self, ctx: Context) -> nn.Module:
         """Return linear scores of the features."""
-        return _LinearScores(len(ctx.seen), ctx.network.feature_dim, unit=self.unit).to(ctx.device)
+        shape = len(ctx.seen), ctx.network.feature_dim
+        return LinearScores(torch.zeros(shape), torch.zeros(shape[0]), unit=self.unit).to(ctx.device)
 
     def fit_predictor(self, predictor: nn.Module, ctx: Context) -> None:
         """Add the samples of the task to the sums and compute the weights of the scores."""
-        assert isinstance(predictor, _LinearScores)
-        self._collect(ctx)
-        means = self._sums["sums"] / self.counts.clamp(min=1).unsqueeze(1)
-        weight, bias = self.scores(means, self._sums[self.second])
+        assert isinstance(predictor, LinearScores)
+        train = ctx.task.train
+        for rows in torch.arange(len(train)).split(_STATISTICS_ROWS):
+            part = train.take(rows)
+            self.add(ctx.features(part).double().cpu(), part.y, len(ctx.seen))
+        weight, bias = self.weights()
         predictor.weight.copy_(weight)
         predictor.bias.copy_(bias)
 
-    def _collect(self, ctx: Context) -> None:
-        """Add the samples of the task to the sums."""
-        train, dim = ctx.task.train, ctx.network.feature_dim
-        added = len(ctx.seen) - len(self.counts)
+    def add(self, features: Tensor, y: Tensor, classes: int) -> None:
+        """Add features (N, D) of classes (N,) to the sums; the last classes may be new."""
+        if self.unit:
+            features = nn.functional.normalize(features, dim=1)
+        second, moment = self._sums[self.second], self.second_moment(features).double()
+        added, dim = classes - len(self.counts), features.shape[1]
         counts = torch.cat([self.counts, torch.zeros(added, dtype=torch.float64)])
         sums = torch.cat([self._sums["sums"].reshape(-1, dim), torch.zeros(added, dim, dtype=torch.float64)])
-        second = self._sums[self.second]
-        for rows in torch.arange(len(train)).split(_STATISTICS_ROWS):
-            part = train.take(rows)
-            features = ctx.features(part).double().cpu()
-            if self.unit:
-                features = nn.functional.normalize(features, dim=1)
-            counts.index_add_(0, part.y, torch.ones(len(part), dtype=torch.float64))
-            sums.index_add_(0, part.y, features)
-            moment = self.second_moment(features)
-            second = second + moment if second.numel() else moment
-        self._sums = {"counts": counts, "sums": sums, self.second: second}
+        self._sums = {
+            "counts": counts.index_add_(0, y, torch.ones(len(y), dtype=torch.float64)),
+            "sums": sums.index_add_(0, y, features.double()),
+            self.second: second + moment if second.numel() else moment,
+        }
+
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """Return weights (C, D) and biases (C,) of the scores."""
+        return self.scores(
+            self._sums["sums"] / self.counts.clamp(min=1).unsqueeze(1), self._sums[self.second]
+        )
 
 
-class _LinearScores(nn.Module):
+class LinearScores(nn.Module):
     """Scores that are linear in the features, (N, D) to (N, C), with weights that are computed, not trained."""
 
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, classes: int, dim: int, *, unit: bool) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, *, unit: bool) -> None:
         super().__init__()
         self.unit = unit
-        self.register_buffer("weight", torch.zeros(classes, dim))
-        self.register_buffer("bias", torch.zeros(classes))
+        self.register_buffer("weight", weight.float())
+        self.register_buffer("bias", bias.float())
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores, of features of unit length if `unit`."""

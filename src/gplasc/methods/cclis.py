@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from pydantic import Field
@@ -31,9 +31,7 @@ class _Settings(ContrastiveSettings):
     distill_weight: float = Field(0.6, ge=0)
     prototype_lr: float = Field(0.01, gt=0)
     prototype_warmup_from: float = Field(0.001, ge=0, description="where the warm-up of prototype_lr starts")
-    score_passes: int = Field(
-        5, gt=0, description="augmented passes over the samples when importances are estimated"
-    )
+    score_passes: int = Field(5, gt=0, description="augmented passes over the samples for their importances")
 
 
 class CCLIS(ContrastiveMethod[_Settings]):
@@ -60,10 +58,6 @@ class CCLIS(ContrastiveMethod[_Settings]):
         generator = ctx.random["weights.prototypes"]
         return {"prototypes": Prototypes(ctx.num_classes, network.projection.out, generator=generator)}
 
-    def grow(self, ctx: Context, num_classes: int) -> None:
-        """Add prototypes of classes that were not announced."""
-        _prototypes(ctx.modules).grow(num_classes, generator=ctx.random["weights.growth"])
-
     def learning_rates(self) -> dict[str, ModuleRate]:
         """Return the prototypes' own learning rate and the start of its warm-up."""
         return {"prototypes": ModuleRate(self.settings.prototype_lr, self.settings.prototype_warmup_from)}
@@ -82,25 +76,18 @@ class CCLIS(ContrastiveMethod[_Settings]):
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the prototype contrast and, from the second task on, the prototype-relation distillation."""
         part, settings, past = parts["batch"], self.settings, ctx.task.classes.start
-        z, importance = part.out.projection, part.columns["importance"]
+        z, y, importance = part.out.projection, part.y, part.columns["importance"]
         _prototypes(ctx.modules).normalize_()
-        prototypes = _prototypes(ctx.modules).weight
-        classes = torch.arange(len(ctx.seen), device=part.y.device).unsqueeze(1)
+        prototypes = _prototypes(ctx.modules).weight[: len(ctx.seen)]
+        classes = torch.arange(len(prototypes), device=y.device).unsqueeze(1)
         # The pairs of prototype and sample that are reweighted: two different classes, both past.
-        weighted = (classes != part.y) & (classes < past) & (part.y < past)
-        contrast = kernels.prototype_contrast(
-            z, part.y, prototypes[: len(classes)], settings.temperature, importance, weighted
-        )
+        weighted = (classes != y) & (classes < past) & (y < past)
+        contrast = kernels.prototype_contrast(z, y, prototypes, settings.temperature, importance, weighted)
         terms = {"contrast": contrast}
         if ctx.previous is not None:
-            before, old = part.previous.projection, _prototypes(ctx.previous).weight[:past]
-            relation = kernels.prototype_relation(
-                z,
-                before,
-                (prototypes[:past], old),
-                settings.student_temperature,
-                settings.teacher_temperature,
-            )
+            both = prototypes[:past], _prototypes(ctx.previous).weight[:past]
+            temperatures = settings.student_temperature, settings.teacher_temperature
+            relation = kernels.prototype_relation(z, part.previous.projection, both, *temperatures)
             terms["prd"] = settings.distill_weight * relation
         return terms
 
@@ -113,11 +100,8 @@ class CCLIS(ContrastiveMethod[_Settings]):
                 outs = ctx.embed(ctx.pool, "contrastive", generator=ctx.random["memory"])
                 similarity = torch.cat([(out.projection.float() @ prototypes.T).cpu() for out in outs])
                 scores += importance_scores(similarity, ctx.pool.y, self.settings.temperature)
-        probability = class_probabilities(scores, ctx.pool.y)
-        remember_balanced(ctx, probability=probability)
+        remember_balanced(ctx, probability=class_probabilities(scores, ctx.pool.y))
 
 
 def _prototypes(modules: nn.ModuleDict) -> Prototypes:
-    prototypes = modules["prototypes"]
-    assert isinstance(prototypes, Prototypes)
-    return prototypes
+    return cast(Prototypes, modules["prototypes"])

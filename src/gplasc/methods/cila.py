@@ -34,9 +34,7 @@ class CILA(Co2L):
 
     def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)
-        self._means = torch.zeros(
-            2, dtype=torch.float64
-        )  # sums over past tasks of mean contrast, mean distillation
+        self._means = torch.zeros(2, dtype=torch.float64)  # over past tasks: mean contrast, mean distillation
         self._sums = torch.zeros(3, dtype=torch.float64)  # this task: contrast, distillation, steps
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:

@@ -24,8 +24,8 @@ class Co2LSettings(ContrastiveSettings):
     memory_batch: int = Field(
         0,
         ge=0,
+        exclude_if=operator.not_,
         description="remembered images that each batch has in addition to those shuffled into it; not published",
-        exclude_if=operator.not_,  # not written if off: it is younger than many runs, whose ids cover all settings
     )
 
 
@@ -56,21 +56,14 @@ class Co2L(ContrastiveMethod[Co2LSettings]):
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return SupCon with the current task's rows as anchors and, from the second task on, the distillation."""
         part, settings = parts["batch"], self.settings
-        z, cosines = part.out.projection, part.out.projection_gram
-        contrast = kernels.supcon(
-            z, part.y, settings.temperature, anchors=part.y >= ctx.first_anchor, over="rows", cosines=cosines
-        )
+        z, y, cosines = part.out.projection, part.y, part.out.projection_gram
+        anchors = y >= ctx.first_anchor
+        contrast = kernels.supcon(z, y, settings.temperature, anchors=anchors, over="rows", cosines=cosines)
         terms = {"supcon": self.scale * contrast}
         if ctx.previous is not None:
-            before = part.previous
-            relation = kernels.relation(
-                z,
-                before.projection,
-                settings.student_temperature,
-                settings.teacher_temperature,
-                cosines=cosines,
-                teacher_cosines=before.projection_gram,
-            )
+            old, before = part.previous.projection, part.previous.projection_gram
+            temperatures = settings.student_temperature, settings.teacher_temperature
+            relation = kernels.relation(z, old, *temperatures, cosines=cosines, teacher_cosines=before)
             terms["ird"] = self.distillation_weight(ctx) * relation
         return terms
 

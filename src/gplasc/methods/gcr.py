@@ -26,12 +26,8 @@ class _Settings(ReplaySettings):
 
     alpha: float = Field(0.1, ge=0, description="weight of the distance to the remembered logits")
     beta: float = Field(0.5, ge=0, description="weight of the cross-entropy of remembered labels")
-    candidates: int = Field(
-        1000, gt=0, description="samples of the current task that the coreset is chosen from"
-    )
-    ridge: float = Field(
-        0.5, ge=0, description="spreads the weights; relative to a gradient's mean squared length"
-    )
+    candidates: int = Field(1000, gt=0, description="samples of the task that its coreset is chosen from")
+    ridge: float = Field(0.5, ge=0, description="spreads the weights; relative to the mean squared gradient")
 
 
 class GCR(ReplayMethod[_Settings]):
@@ -109,8 +105,8 @@ class GCR(ReplayMethod[_Settings]):
             dropped[rows[kept]] = False
         new = self._all_candidates(ctx, share)
         index, weights = self._select(ctx, new, share)
-        rows_added = {name: value[index] for name, value in new.items()} | {"weight": weights}
-        memory.exchange(dropped.nonzero().flatten(), rows_added)
+        added = {name: value[index] for name, value in new.items()} | {"weight": weights}
+        memory.exchange(dropped.nonzero().flatten(), added)
         self._candidates = Buffer(self.settings.candidates)
 
     def _select(self, ctx: Context, rows: Rows, budget: int) -> tuple[Tensor, Tensor]:
@@ -123,10 +119,8 @@ class GCR(ReplayMethod[_Settings]):
         present = ~rows["logits"].isnan()
         distance = (logits - rows["logits"]).nan_to_num(nan=0.0) / present.sum(1, keepdim=True)
         errors += self.settings.alpha * 2 * distance
-        ridge, generator = self.settings.ridge, ctx.random["memory"]
-        return select_coreset(
-            errors, features, rows["y"], rows["weight"], budget, ridge=ridge, generator=generator
-        )
+        ridge, generator, y, weights = self.settings.ridge, ctx.random["memory"], rows["y"], rows["weight"]
+        return select_coreset(errors, features, y, weights, budget, ridge=ridge, generator=generator)
 
     def _all_candidates(self, ctx: Context, needed: int) -> Rows:
         """Return the candidates and, if they are fewer than needed, random samples of the task."""

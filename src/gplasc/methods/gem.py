@@ -14,15 +14,9 @@ from gplasc.settings.types import Settings
 class _Settings(Settings):
     """Settings of GEM."""
 
-    margin: float = Field(
-        0.5, ge=0, description="lower bound of the dual variables: pushes into the past's favor"
-    )
+    margin: float = Field(0.5, ge=0, description="lower bound of the dual variables, in favor of the past")
     ridge: float = Field(1e-3, gt=0, description="added to the diagonal of the dual problem")
-    memory_batch: int | None = Field(
-        None,
-        gt=0,
-        description="rows a past task whose gradient is a constraint; default: all that are remembered",
-    )
+    memory_batch: int | None = Field(None, gt=0, description="rows of a past task's gradient; default: all")
 
 
 class GEM(ClassifierMethod[_Settings]):

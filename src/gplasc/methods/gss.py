@@ -14,9 +14,7 @@ _FIRST_SCORE = 0.1  # of samples that come when there is nothing to compare them
 class _Settings(ReplaySettings):
     """Settings of GSS."""
 
-    gradient_batch: int = Field(
-        32, gt=0, description="rows of the memory that new gradients are compared with"
-    )
+    gradient_batch: int = Field(32, gt=0, description="remembered rows that new gradients are compared with")
 
 
 class GSS(ReplayMethod[_Settings]):

@@ -11,14 +11,11 @@ class SupCon(ContrastiveMethod[ContrastiveSettings]):
     """Symmetric SupCon: current and remembered samples are anchors alike."""
 
     LIKE = "supcon"
-
     Settings = ContrastiveSettings
     DEVIATIONS = CONTRASTIVE_DEVIATIONS
 
     def loss(self, parts: dict[str, Part], ctx: Context) -> dict[str, Tensor]:
         """Return the contrastive term over all rows."""
-        part = parts["batch"]
-        term = kernels.supcon(
-            part.out.projection, part.y, self.settings.temperature, cosines=part.out.projection_gram
-        )
+        out, y = parts["batch"].out, parts["batch"].y
+        term = kernels.supcon(out.projection, y, self.settings.temperature, cosines=out.projection_gram)
         return {"supcon": self.scale * term}

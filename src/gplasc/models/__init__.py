@@ -8,7 +8,7 @@ from typing import get_args
 
 import torch
 
-from gplasc.models._initialize import Initialization
+from gplasc.models._initialize import Initialization, initialize
 from gplasc.models.adapter import FeatureAdapter, FixedFeatures
 from gplasc.models.encoder import Encoder, Features
 from gplasc.models.foreign import EncoderBuilder, ForeignEncoder, as_encoder
@@ -67,12 +67,6 @@ def build_encoder(
         generator: The generator of the weights. Default: PyTorch's global one.
         initialization: "kaiming", "pytorch" or "xavier", see `Initialization`.
 
-    Returns:
-        The encoder.
-
-    Raises:
-        ValueError: If a setting is out of its range.
-
     >>> build_encoder("small", in_channels=1).feature_dim
     128
     """
@@ -84,10 +78,8 @@ def build_encoder(
         raise ValueError(f"in_channels is {in_channels}; it must be 1 or more (1 for gray, 3 for color)")
     if features not in get_args(Features):
         raise ValueError(f"features is {features!r}; choose one of {', '.join(get_args(Features))}")
-    settings = {
-        "in_channels": in_channels,
-        "features": features,
-        "generator": generator,
-        "initialization": initialization,
-    }
-    return ENCODERS[name](**settings, **({"width": width} if width else {}))
+    sizes = {"width": width} if width else {}
+    encoder = ENCODERS[name](in_channels=in_channels, features=features, **sizes)
+    initialize(encoder, generator, initialization)
+    encoder.channels_last_()
+    return encoder

@@ -16,10 +16,8 @@ def initialize(
 ) -> None:
     """Initialize all convolution, linear and BatchNorm layers of a module in place.
 
-    Convolutions: see `Initialization`. Linear layers, unless it is "xavier": PyTorch's default, uniform in
-    +-1 / sqrt(in_features).
-    BatchNorm: weight 1, bias 0. Weights are drawn in the order of the modules, so equal generators give equal networks;
-    the default is PyTorch's global one.
+    Linear layers, unless "xavier", are uniform in +-1 / sqrt(in_features); BatchNorm has weight 1 and bias 0. Weights
+    are drawn in the order of the modules, so equal generators give equal networks.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d) and initialization == "xavier":

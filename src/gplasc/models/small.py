@@ -2,11 +2,9 @@
 
 from itertools import pairwise
 
-import torch
 from torch import Tensor, nn
 
 from gplasc.errors import UserError
-from gplasc.models._initialize import Initialization, initialize
 from gplasc.models.encoder import Encoder, Features
 
 _SIZE = 28
@@ -19,14 +17,7 @@ class SmallConv(Encoder):
     """
 
     def __init__(
-        self,
-        *,
-        width: int = 32,
-        in_channels: int = 1,
-        features: Features = "relu",
-        feature_dim: int = 128,
-        generator: torch.Generator | None = None,
-        initialization: Initialization = "kaiming",
+        self, *, width: int = 32, in_channels: int = 1, features: Features = "relu", feature_dim: int = 128
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
@@ -41,8 +32,6 @@ class SmallConv(Encoder):
             )
         if features == "signed":
             self.layers.pop(-1)
-        initialize(self, generator, initialization)
-        self.channels_last_()
 
     def maps(self, x: Tensor) -> Tensor:
         """Return feature maps of shape (N, feature_dim, H / 4, W / 4)."""
@@ -59,24 +48,14 @@ class MLP(Encoder):
     image_size = _SIZE
     normalizes = True
 
-    def __init__(
-        self,
-        *,
-        width: int = 100,
-        in_channels: int = 1,
-        features: Features = "relu",
-        generator: torch.Generator | None = None,
-        initialization: Initialization = "xavier",
-    ) -> None:
+    def __init__(self, *, width: int = 100, in_channels: int = 1, features: Features = "relu") -> None:
         super().__init__()
         self.in_channels = in_channels
         self.feature_dim = width
-        self.layers = nn.Sequential(
-            nn.Flatten(), nn.Linear(in_channels * _SIZE**2, width), nn.ReLU(), nn.Linear(width, width)
-        )
+        first, second = nn.Linear(in_channels * _SIZE**2, width), nn.Linear(width, width)
+        self.layers = nn.Sequential(nn.Flatten(), first, nn.ReLU(), second)
         if features == "relu":
             self.layers.append(nn.ReLU())
-        initialize(self, generator, initialization)
 
     def maps(self, x: Tensor) -> Tensor:
         """Return the features as maps of one pixel, (N, feature_dim, 1, 1)."""

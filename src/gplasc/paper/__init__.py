@@ -39,11 +39,7 @@ def is_grid(name: str) -> bool:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read a grid; rows that vary a setting become one row a value.
-
-    >>> len(load_experiment("ablation-components").rows)
-    4
-    """
+    """Read a grid; rows that vary a setting become one row a value."""
     from gplasc.study.experiment import Experiment
 
     experiment = Experiment(name=name, **_read_grid(name))
@@ -56,11 +52,7 @@ def _read_grid(name: str) -> dict[str, Any]:
 
 
 def run_experiment(name: str, out: Path, *, seed: int = 0) -> object:
-    """Run the experiment `name` that is code, write its files into the folder `out` and return its result.
-
-    Such an experiment is a module of this package named like it, with a function run_<name>(out, *, seed).
-    """
+    """Run the experiment that is code: ``run_NAME`` of its module. It writes its files into the folder `out`."""
     if is_grid(name):
         raise UserError(f"{name} is a grid of runs; use gplasc.paper.reproduce")
-    name = name.replace("-", "_")
     return getattr(import_module(f"gplasc.paper.{name}"), f"run_{name}")(out, seed=seed)

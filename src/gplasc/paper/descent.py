@@ -66,10 +66,9 @@ def r2scl(
 ) -> Tensor:
     """The region-restricted contrastive loss of one task; without threshold and center it is plain SupCon.
 
-    z: (N, D) unit rows; y: (N,). The hinge is an exact penalty: at the theorem's optimum the mean contrastive
-    loss falls by less than 1/temperature per unit of cosine given up, so a range_weight above 1/temperature
-    holds the threshold exactly, not nearly. The center fixes a direction only (cosine target); the length of
-    the task prototype stays free, so that measuring it says something.
+    z: (N, D) unit rows; y: (N,). The hinge is an exact penalty: at the theorem's optimum the mean contrastive loss
+    falls by less than 1/temperature per unit of cosine given up, so a range_weight above 1/temperature holds the
+    threshold exactly. The center fixes a direction alone; the length of the task prototype stays free.
     """
     cosines = kernels.cosines(z)
     loss = kernels.supcon(z, y, temperature, cosines=cosines)
@@ -91,10 +90,9 @@ def descend(
 ) -> list[Tensor]:
     """Minimize `objective` over unit rows from `start` (..., D); returns recorded points and the final ones.
 
-    `objective` takes the points and the share of steps done. Adam moves the rows; each step ends on the
-    sphere. The learning rate falls along a cosine to nearly nothing, because the kink of a hinge keeps any
-    constant step size from settling. `record` holds the numbers of finished steps (0 is the start) whose
-    points are kept, in order; the final points are always last.
+    `objective` takes the points and the share of steps done. Adam moves the rows; each step ends on the sphere. The
+    learning rate falls along a cosine to nearly nothing: at the kink of a hinge no constant step size settles.
+    `record` holds the numbers of finished steps (0 is the start) whose points are kept; the final points are last.
     """
     points = start.clone().requires_grad_()
     optimizer = torch.optim.Adam([points], lr=learning_rate, betas=(0.9, 0.99))

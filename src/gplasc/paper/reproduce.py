@@ -30,15 +30,11 @@ _POINTS = 400  # of each class, in a t-SNE picture
 
 
 class _View:
-    """A way to look at the runs of an experiment: metrics of the accuracy matrix, as a table without a figure.
-
-    measures: What is shown of the runs, whose numbers are added to those of the study.
-    remarks: What was learned while measuring and belongs below the table.
-    """
+    """A way to look at the runs of an experiment: metrics of the accuracy matrix, as a table without a figure."""
 
     def __init__(self, experiment: Experiment, study: Study) -> None:
         self.experiment = experiment
-        self.remarks: list[str] = []
+        self.remarks: list[str] = []  # what was learned while measuring and belongs below the table
         measures: dict[Measure, float] = {}
         for run_id, numbers in self._measured(study):
             study.numbers[run_id] |= numbers
@@ -108,11 +104,9 @@ class _Time(_View):
     def _measured(self, study: Study) -> Iterator[tuple[str, dict[Measure, float]]]:
         for record in study.records:
             seconds = [sum(task.values()) - task.get("evaluation", 0.0) for task in record.timings]
-            numbers = {
-                Measure("seconds", f"task {task}", point=str(task)): spent
-                for task, spent in enumerate(seconds, 1)
-            }
-            yield record.run_id, numbers | {Measure("seconds", "all tasks", point="all"): sum(seconds)}
+            tasks = (Measure("seconds", f"task {n}", point=str(n)) for n in range(1, len(seconds) + 1))
+            whole = {Measure("seconds", "all tasks", point="all"): sum(seconds)}
+            yield record.run_id, dict(zip(tasks, seconds, strict=True)) | whole
 
 
 class _Overlap(_View):

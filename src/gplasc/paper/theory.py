@@ -9,12 +9,14 @@ a k below -1/(|Y| - 1) changes nothing, and for a larger k the Gram matrix (1 - 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -81,10 +83,7 @@ def _cases(count: int) -> list[_Case]:
 
 
 def _boundary(count: int, case: _Case) -> str:
-    """Return what is special about a case, if anything.
-
-    One dimension short of |Y| there is no arrangement with all class cosines equal to k.
-    """
+    """Return what is special about a case; one dimension short of |Y| no arrangement has all class cosines k."""
     (dim, k), floor = case, -1 / (count - 1)
     if k < floor - 1e-9:
         return "below the simplex"
@@ -123,8 +122,7 @@ def _examine(
     rows = []
     for case, candidates in zip(cases, ends.reshape(len(cases), starts, *begin.shape[1:]), strict=True):
         compared = [_compare(count, case, z[:, : case[0]], labels) for z in candidates]
-        best = min(compared, key=lambda row: (row["violation"] > _VIOLATION_TOLERANCE, row["loss"]))
-        rows.append({**best, "starts": starts})
+        rows.append(min(compared, key=lambda row: (row["violation"] > _VIOLATION_TOLERANCE, row["loss"])))
     return rows
 
 
@@ -163,7 +161,6 @@ def _compare(count: int, case: _Case, z: Tensor, labels: Tensor) -> dict[str, An
         "violation": violation,
         **{f"measured_{name}": value for name, value in measured._asdict().items()},
         **{f"theory_{name}": value for name, value in theory._asdict().items()},
-        "cosine_deviation": deviation,
         "attainable": attainable,
         "attained": attained,
         "bound_holds": bound_holds,
@@ -176,18 +173,12 @@ def _print(rows: Sequence[dict[str, Any]]) -> None:
     boundaries = {"below the simplex": "k inactive", "one dimension short": "d short"}
     lines = []
     for row in rows:
+        case = [row["classes"], row["dimension"], f"{row['k']:.2f}", f"{row['excess']:.0e}"]
+        cosines = f"{row['measured_smallest_cosine']:.2f}..{row['measured_largest_cosine']:.2f}"
+        form = (f"{row[f'measured_{n}']:.3f}/{row[f'theory_{n}']:.3f}" for n in ("radius", "center_norm"))
         verdict = "yes" if row["attained"] else "no"
-        lines.append(
-            [
-                *(str(row[name]) for name in ("classes", "dimension")),
-                f"{row['k']:.2f}",
-                f"{row['excess']:.0e}",
-                f"{row['measured_smallest_cosine']:.2f}..{row['measured_largest_cosine']:.2f}",
-                *(f"{row[f'measured_{n}']:.3f}/{row[f'theory_{n}']:.3f}" for n in ("radius", "center_norm")),
-                verdict if row["agrees"] else Marked(f"{verdict} (!)", "worse"),
-                boundaries.get(row["boundary"], row["boundary"]),
-            ]
-        )
+        reached = verdict if row["agrees"] else Marked(f"{verdict} (!)", "worse")
+        lines.append([*case, cosines, *form, reached, boundaries.get(row["boundary"], row["boundary"])])
     notes = [
         f"{sum(row['agrees'] for row in rows)} of {len(rows)} cases agree with the theorem, its dimension condition "
         "corrected: d >= |Y|, or d >= |Y| - 1 up to the simplex value of k."
@@ -205,30 +196,19 @@ def _figure(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     """Write theory.png and theory.svg: radius, center norm and loss above the bound, over the threshold."""
     from matplotlib.figure import Figure
 
-    titles = {
-        "radius": "radius of the class simplex",
-        "center_norm": "norm of its center",
-        "excess": "loss above the bound",
-    }
-    curve = [-1 + 2 * index / 400 for index in range(401)]
-    full = {"markeredgecolor": "white", "markeredgewidth": 0.4, "zorder": 4}
-    hollow = {"markerfacecolor": "white", "markeredgewidth": 0.9, "zorder": 3}
+    titles = {"radius": "radius of the class simplex", "center_norm": "norm of its center"}
+    titles["excess"] = "loss above the bound"
+    curve = np.linspace(-1, 1, 401).tolist()
+    full: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4, "zorder": 4}
+    hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.9, "zorder": 3}
     with style.paper_style():
         figure = Figure(figsize=(7.4, 2.75), layout="constrained")
-        panels = figure.subplots(1, 3)
-        for axes, (name, title) in zip(panels, titles.items(), strict=True):
+        for axes, (name, title) in zip(figure.subplots(1, 3), titles.items(), strict=True):
             axes.set(title=title, xlabel="threshold k", xlim=(-1.04, 1.04))
             for index, count in enumerate(sorted({row["classes"] for row in rows})):
-                look: dict[str, Any] = {
-                    "color": style.color(index),
-                    "marker": style.marker(index),
-                    "markersize": 4.2,
-                }
-                heights = (
-                    [] if name == "excess" else [getattr(Shape.in_theory(count, k), name) for k in curve]
-                )
-                line = curve[: len(heights)]
-                axes.plot(line, heights, **look, linewidth=1, markevery=[], label=f"{count} classes")
+                look = {"color": style.color(index), "marker": style.marker(index), "markersize": 4.2}
+                heights = [getattr(Shape.in_theory(count, k), name, math.nan) for k in curve]
+                axes.plot(curve, heights, **look, linewidth=1, markevery=[], label=f"{count} classes")
                 for row in (row for row in rows if row["classes"] == count):
                     # Excesses of the order of rounding, of either sign, lie on the axis' lower end.
                     height = max(abs(row[name]), 1e-7) if name == "excess" else row[f"measured_{name}"]

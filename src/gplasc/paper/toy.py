@@ -26,8 +26,7 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Marked, Table
 from gplasc.paper.descent import Shape, descend, r2scl, random_points
 from gplasc.report import style
-from gplasc.report.render import render
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sphere import Array, Cap, Sphere, TaskFeatures, sphere_figure
 
 _NUM_CLASSES = 3
@@ -50,9 +49,6 @@ _INTRODUCTION = (
     "theorem predicts. Panels (e) and (f): three tasks, one after the other; past features stay put."
 )
 
-_Region = tuple[float | None, Array | None]
-"""The threshold of a task and the direction (3,) of its center, or none."""
-
 
 def run_toy(
     out: Path, *, seed: int = 0, steps: int = 400, points_per_class: int = 100
@@ -65,7 +61,8 @@ def run_toy(
     generator = torch.Generator().manual_seed(seed)
     region = geometry.region(_NUM_TASKS, _NUM_CLASSES, _MARGIN)
     centers = geometry.simplex_etf(_NUM_TASKS, 3, generator=generator).numpy()
-    plan: dict[str, list[_Region]] = {"(a) no threshold": [(None, None)]}
+    # Of each task the threshold and the direction (3,) of the center, or none.
+    plan: dict[str, list[tuple[float | None, Array | None]]] = {"(a) no threshold": [(None, None)]}
     for letter, k in zip("bcd", _THRESHOLDS, strict=True):
         plan[f"({letter}) threshold {k}"] = [(k, np.array([0.0, 0.0, 1.0]))]
     plan["(e) 3 tasks, SupCon"] = [(None, None)] * _NUM_TASKS
@@ -77,10 +74,8 @@ def run_toy(
             shown.phase(name)
             trained.append([train(*place, index) for index, place in enumerate(tasks)])
         shown.phase("figures, page")
-        rows = [
-            _compare(name, regions[0][0], tasks)
-            for (name, regions), tasks in zip(plan.items(), trained, strict=True)
-        ]
+        places = zip(plan.items(), trained, strict=True)
+        rows = [_compare(name, regions[0][0], tasks) for (name, regions), tasks in places]
         rows[4]["caption"], rows[5]["caption"] = _closest(trained[4], 0.0), _closest(trained[5], region.gap)
         spheres = _spheres(rows, trained)
         files = _draw(spheres, out)
@@ -141,16 +136,11 @@ def _closest(tasks: list[TaskFeatures], guaranteed: float) -> str:
     return f"closest features of two tasks {angle:.0f}°\nassured by theory {math.degrees(guaranteed):.0f}°"
 
 
-def _class_means(task: TaskFeatures) -> Array:
-    """Mean final feature of each class on the sphere, (classes, 3) unit rows."""
-    return np.asarray(task.vertices / np.linalg.norm(task.vertices, axis=1, keepdims=True))
-
-
 def _spheres(rows: list[dict[str, Any]], trained: list[list[TaskFeatures]]) -> list[Sphere]:
     """The six panels with their cameras; a single task stands on the pole, so that (a) to (d) compare."""
     spheres = []
     for row, (task,) in zip(rows[:4], trained[:4], strict=True):
-        corners = _class_means(task)
+        corners = task.vertices / np.linalg.norm(task.vertices, axis=1, keepdims=True)
         normal = task.cap.axis if task.cap else np.cross(corners[1] - corners[0], corners[2] - corners[0])
         # A corner a little off the front shows the triangle from its best side.
         view = _seen_from(normal, corners[0] + 0.35 * np.cross(normal, corners[0]), 52)

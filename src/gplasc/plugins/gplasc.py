@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from pydantic import Field, field_validator
@@ -18,10 +18,7 @@ from gplasc.models import Network
 from gplasc.settings.types import Settings
 
 _UNKNOWN_TASKS = 100  # regions that are prepared if the setting says that the number of tasks is unknown
-_ADVICE = (
-    'the setting model.features="signed" (--set model.features=signed) removes the last ReLU of a built-in '
-    "encoder."
-)
+_ADVICE = "--set model.features=signed removes the last ReLU of a built-in encoder."
 _FIRST_TASKS = 8  # regions that are prepared at first if the number of tasks was not announced
 
 
@@ -41,8 +38,7 @@ class GPLASCSettings(Settings):
     lambda_distill: float = Field(1.0, ge=0)
     range_form: Literal["hinge", "softplus", "leaky_relu", "squared_hinge"] = "hinge"
     position_target: Literal["auto", "unit", "scaled"] = Field(
-        "auto",
-        description="auto: unit where the features are pooled ReLU outputs of a built-in encoder, otherwise scaled",
+        "auto", description="auto: unit with pooled ReLU features of a built-in encoder, otherwise scaled"
     )
     distillation: str = Field("mse", description="mse, ird, projector, none, or a sum such as mse:1+ird:0.5")
     memory_rows: Literal["auto", "minibatch"] = Field(
@@ -50,15 +46,13 @@ class GPLASCSettings(Settings):
         description="past samples to hold in place: those the method forwards, or a minibatch of our own",
     )
     memory_batch: int = Field(32, gt=0)
-    lambda_contrast: float = Field(
-        1.0, ge=0, description="of SupCon, with a method that has no contrastive term"
-    )
+    lambda_contrast: float = Field(1.0, ge=0, description="of SupCon, with a method without contrastive term")
     contrast_temperature: float = Field(0.1, gt=0)
     share_views: bool = Field(
         False,
+        exclude_if=operator.not_,
         description="with a method that has no contrastive term: compute the terms on the method's own views of the "
         "current samples, not on two further ones, which cost more than the method's step",
-        exclude_if=operator.not_,  # not written if off: it is younger than many runs, whose ids cover all settings
     )
 
     @field_validator("distillation")
@@ -71,6 +65,7 @@ class GPLASCSettings(Settings):
 class GPLASCPlugin(Plugin[GPLASCSettings]):
     """Adds range, position and distillation; to a method without a contrastive term also SupCon on two views."""
 
+    LIKE = "gplasc"
     Settings = GPLASCSettings
     DEVIATIONS: ClassVar[tuple[str, ...]] = (
         "the contrastive term is once in the sum: the paper's formula counts it twice",
@@ -139,11 +134,9 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         settings, generator, parts = self.settings, ctx.random["gplasc"], {}
         wanted = max(settings.lambda_contrast, settings.lambda_range, settings.lambda_position) > 0
         if wanted and not settings.share_views and "projection" not in ctx.method.heads:
-            rows = (batch.y >= ctx.task.classes.start).nonzero().flatten()
+            rows = batch[batch.y >= ctx.task.classes.start]
             if len(rows):
-                parts["views"] = ctx.part(
-                    batch[rows], views=2, augmentation="contrastive", generator=generator
-                )
+                parts["views"] = ctx.part(rows, views=2, augmentation="contrastive", generator=generator)
         forwarded = ctx.method.forwards_memory or ctx.pool.num_memory > 0
         missing = settings.memory_rows == "minibatch" or not forwarded
         if missing and ctx.previous is not None and len(ctx.memory):
@@ -180,10 +173,8 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         """Return range and position of the current rows; 0 if the task has no region."""
         settings, regions, region = self.settings, self._regions(ctx), ctx.region
         weights = {"range": settings.lambda_range, "position": settings.lambda_position}
-        weights = {name: weight for name, weight in weights.items() if weight > 0}
-        if region is None or region >= regions.num_tasks:
-            return {name: z.sum() * 0.0 for name in weights}
-        regions.class_counts[region] = len(ctx.task.classes)
+        if region is not None and region < regions.num_tasks:
+            regions.class_counts[region] = len(ctx.task.classes)
         form, target = settings.range_form, settings.position_target
         scaled = target == "scaled" or (target == "auto" and ctx.signed is not False)
         return region_terms(z, y, region, regions, self.monitor, weights, form=form, scaled=scaled)
@@ -203,9 +194,7 @@ class GPLASCPlugin(Plugin[GPLASCSettings]):
         return self.settings.expected_tasks == "known" and ctx.expected_tasks is None
 
     def _regions(self, ctx: Context) -> Regions:
-        regions = ctx.modules["gplasc"]
-        assert isinstance(regions, Regions)
-        return regions
+        return cast(Regions, ctx.modules["gplasc"])
 
     def _num_tasks(self, ctx: Context) -> int:
         wanted, announced = self.settings.expected_tasks, ctx.expected_tasks

@@ -1,7 +1,7 @@
 """GPLASC+: the prepared places on the sphere as a fixed classifier of current and remembered samples."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from pydantic import Field
@@ -22,14 +22,12 @@ class _Settings(GPLASCSettings):
     margin: float = Field(0.5, ge=0, lt=1)
     lambda_range: float = Field(0.0, ge=0)
     lambda_position: float = Field(0.0, ge=0)
-    lambda_contrast: float = Field(
-        0.0, ge=0, description="of SupCon, with a method that has no contrastive term"
-    )
+    lambda_contrast: float = Field(0.0, ge=0, description="of SupCon, with a method without contrastive term")
     memory_batch: int = Field(32, gt=0, description="most rows of the minibatch of past samples")
     exposures: float = Field(
         200.0,
         gt=0,
-        description="how often the minibatches of one task show each past sample: longer training has smaller ones",
+        description="how often the minibatches of a task show a past sample: long training has small ones",
     )
     prototypes: Literal["class", "trained"] = Field(
         "class",
@@ -74,11 +72,6 @@ class GPLASCPlus(GPLASCPlugin):
             modules["places"] = Prototypes(ctx.num_classes, network.feature_dim, generator=generator)
         return modules
 
-    def grow(self, ctx: Context, num_classes: int) -> None:
-        """Add trained places of classes that were not announced."""
-        if self.settings.prototypes == "trained":
-            _trained(ctx).grow(num_classes, generator=ctx.random["weights.growth"])
-
     def minibatch_rows(self, batch: Batch, ctx: Context) -> int:
         """Return the share of this batch in the exposures of all past samples, at most `memory_batch` rows."""
         exposures = self.settings.exposures * len(ctx.memory)
@@ -107,11 +100,5 @@ class GPLASCPlus(GPLASCPlugin):
     def _places(self, ctx: Context) -> Tensor:
         """Return the places of the classes seen, and the vertices of the tasks to come, (P, D)."""
         if self.settings.prototypes == "trained":
-            return kernels.unit(_trained(ctx).weight[: len(ctx.seen)])
+            return kernels.unit(cast(Prototypes, ctx.modules["places"]).weight[: len(ctx.seen)])
         return self._regions(ctx).places([count for count in ctx.classes_per_task if count])
-
-
-def _trained(ctx: Context) -> Prototypes:
-    places = ctx.modules["places"]
-    assert isinstance(places, Prototypes)
-    return places

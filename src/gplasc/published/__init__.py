@@ -1,4 +1,4 @@
-"""Published numbers as data with provenance: `lookup` finds one, `published` a whole table.
+"""Published numbers as data with provenance: `published` finds them.
 
 The numbers are in ``gplasc.csv``, one a line, under our names of methods and streams and with the paper's own name of
 the row (``printed``). ``tables.toml`` says which table of which paper they come from, and holds the contradictions
@@ -84,30 +84,15 @@ def tables() -> dict[str, _PublishedTable]:
 
 
 def published(table: str = "", **where: str | int | None) -> list[Published]:
-    """Return every number of a table with these values, in the paper's order; by default of all tables."""
+    """Return every number of a table with these values, in the paper's order; by default of all tables.
+
+    >>> str(*published("acc_result", row="co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
+    '70.59 ± 1.26'
+    """
     if table and table not in tables():
         raise ValueError(f"there is no published table '{table}'; {did_you_mean(table, tables())}")
     numbers = [number for number in _numbers() if table in ("", number.table)]
     return [n for n in numbers if all(getattr(n, name) == value for name, value in where.items())]
-
-
-def lookup(
-    table: str,
-    row: str,
-    *,
-    stream: str,
-    buffer: int | None = None,
-    scenario: str | None = None,
-    metric: str = "final_accuracy",
-    point: str | None = None,
-) -> Published | None:
-    """Return a published number, or None; one whose buffer was not stated belongs to none.
-
-    >>> str(lookup("acc_result", "co2l+gplasc", stream="seq-cifar10", buffer=200, scenario="class_il"))
-    '70.59 ± 1.26'
-    """
-    place = {"row": row, "stream": stream, "buffer": buffer, "scenario": scenario}
-    return next(iter(published(table, **place, metric=metric, point=point)), None)
 
 
 @lru_cache

@@ -84,23 +84,16 @@ class Chart:
 
     def swatches(self) -> dict[str, tuple[str, str]]:
         """Return the entries of the legend: the marker of each series, of bars a square, and its color."""
-        return {
-            s.name: (
-                "■" if self.kind == "stack" else _GLYPHS[style.marker(s.color)][s.hollow],
-                style.color(s.color),
-            )
-            for s in self.series
-        }
+        bars = self.kind == "stack"
+        glyphs = ["■" if bars else _GLYPHS[style.marker(s.color)][s.hollow] for s in self.series]
+        return {s.name: (glyph, style.color(s.color)) for s, glyph in zip(self.series, glyphs, strict=True)}
 
     def table(self) -> Table:
         """Return the numbers of the figure."""
-        rows = [
-            [
-                f"{place:g}" if isinstance(place, (int, float)) else place,
-                *(_number(series.values.get(place)) for series in self.series),
-            ]
-            for place in self._places()
-        ]
+        rows = []
+        for place in self._places():
+            name = f"{place:g}" if isinstance(place, int | float) else place
+            rows.append([name, *(_number(series.values.get(place)) for series in self.series)])
         head = (self.x_label or "row", *(s.name for s in self.series))
         return Table(f"{self.title}: {self.y_label}", head, rows)
 
@@ -112,9 +105,8 @@ class Chart:
         """Return the drawing without title and legend, as an SVG element in the colors of the page."""
         identity = hashlib.sha256(repr(self).encode("utf-8", "backslashreplace")).hexdigest()
         out = io.StringIO()
-        with style.paper_style(
-            style.PAGE, {"svg.hashsalt": identity}
-        ):  # ids differ from those of other charts
+        salt = {"svg.hashsalt": identity}  # ids differ from those of other charts
+        with style.paper_style(style.PAGE, salt):
             _figure([self], columns=1, titles=False).savefig(out, format="svg", metadata=style.NO_METADATA)
         names = [series.name for series in self.series]
         return _inline(out.getvalue(), f'role="img" aria-label="{html_text(self.title)}"', names)

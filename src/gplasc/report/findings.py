@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gplasc.report.panels import ACCURACY, Panel, rank, unlike
+from gplasc.report.panels import Panel, rank, unlike
 from gplasc.report.wording import show_spread, signed
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS, Difference
 from gplasc.settings.presets import row_name
 
@@ -80,19 +80,15 @@ def find_findings(panels: Sequence[Panel]) -> list[Finding]:
 
 
 def _gain(panel: Panel, group: Group, base: Group, gain: Difference, where: str) -> Finding:
-    without, with_it = (show_spread(one.spread(ACCURACY)) for one in (base, group))
-    count = len(unlike(group, base))
-    also = (
-        f"; {_count(count, 'other setting')} also differ{'s' * (count == 1)}, see the notes below"
-        if count
-        else ""
-    )
-    details = [f"{where}{without} without, {with_it} with the plug-in{also}", _certainty(gain)]
-    numbers = panel.published(group, ACCURACY)
-    published = [
-        (n, theirs) for n in numbers if (theirs := panel.published_gain(n, group, ACCURACY)) is not None
-    ]
-    details += [_the_paper(panel, signed(theirs), number.label) for number, theirs in published[:1]]
+    without, with_it = (show_spread(one.spread(CLASS_IL)) for one in (base, group))
+    details = [f"{where}{without} without, {with_it} with the plug-in", _certainty(gain)]
+    if count := len(unlike(group, base)):
+        differ = f"{_count(count, 'other setting')} also differ{'s' * (count == 1)}"
+        details[0] += f"; {differ}, see the notes below"
+    numbers = panel.published(group, CLASS_IL)
+    gains = [(number.label, panel.published_gain(number, group, CLASS_IL)) for number in numbers]
+    published = [(label, theirs) for label, theirs in gains if theirs is not None]
+    details += [_the_paper(panel, signed(theirs), label) for label, theirs in published[:1]]
     what = f"points of class-IL accuracy: {group.labels['row']}"
     return Finding(signed(gain.mean), what, tuple(details), gain.verdict)
 
@@ -113,14 +109,12 @@ def _best(panel: Panel, where: str) -> list[Finding]:
     if not groups:
         return []
     best = max(groups, key=rank)
-    value = best.spread(ACCURACY)
+    value = best.spread(CLASS_IL)
     of = f"the highest of {len(groups)}" if len(groups) > 1 else "the only method"
-    several = (
-        f"Standard deviation {value.std:.2f} over {value.count} seeds." if value.count > 1 else "One seed."
-    )
+    several = f"Standard deviation {value.std:.2f} over {value.count} seeds."
     chance = " The order may be chance." if value.count < ENOUGH_SEEDS and len(groups) > 1 else ""
-    details = [f"{where}{of}", several + chance]
-    details += [_the_paper(panel, str(n), n.label) for n in panel.published(best, ACCURACY)[:1]]
+    details = [f"{where}{of}", (several if value.count > 1 else "One seed.") + chance]
+    details += [_the_paper(panel, str(n), n.label) for n in panel.published(best, CLASS_IL)[:1]]
     return [Finding(f"{value.mean:.2f} %", f"class-IL accuracy: {best.labels['row']}", tuple(details))]
 
 

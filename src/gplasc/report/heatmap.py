@@ -37,17 +37,16 @@ class HeatMap:
 
     def cells(self) -> list[list[tuple[str, float]]]:
         """Return text and shade, from -1 to 1, of every cell; the text is "" where there is no number."""
-        strengths = np.nan_to_num((self.values if self.shades is None else self.shades) / self.top).clip(
-            -1, 1
-        )
-        texts = [[self._text(value) for value in row] for row in self.values]
+        shades = self.values if self.shades is None else self.shades
+        strengths = np.nan_to_num(shades / self.top).clip(-1, 1)
+        texts = [
+            [f"{x:.{self.digits}f}".replace("-", "−") if math.isfinite(x) else "" for x in row]
+            for row in self.values
+        ]
         return [
             [(text, strength if text else 0.0) for text, strength in zip(*row, strict=True)]
             for row in zip(texts, strengths.tolist(), strict=True)
         ]
-
-    def _text(self, value: float) -> str:
-        return f"{value:.{self.digits}f}".replace("-", "−") if math.isfinite(value) else ""
 
     def write(self, stem: Path) -> list[Path]:
         """Write SVG and PDF files and return their paths."""
@@ -75,7 +74,7 @@ class HeatMap:
 
 def write_maps(maps: Sequence[HeatMap], stem: Path, suffixes: tuple[str, ...], note: str = "") -> list[Path]:
     """Write heat maps side by side as one figure, with a note below, and return the paths."""
-    with style.paper_style({"text.parse_math": False}):
+    with style.paper_style():
         from matplotlib.figure import Figure
 
         widths = [0.5 * len(heat.columns) + 1.2 for heat in maps]

@@ -13,8 +13,7 @@ from gplasc._io.table import Table
 from gplasc.errors import UserError
 from gplasc.report.findings import find_findings, headline
 from gplasc.report.panels import Panel, make_panels
-from gplasc.report.render import render
-from gplasc.report.section import Section
+from gplasc.report.render import Section, render
 from gplasc.report.sections.accuracy import accuracy_by_task, forgetting, matrices, settings_effect
 from gplasc.report.sections.geometry import geometry
 from gplasc.report.sections.provenance import provenance, time
@@ -68,18 +67,8 @@ def build_report(
 
 def _build_sections(panels: Sequence[Panel]) -> list[Section]:
     """Every section that the runs have something to say about, in the order of the page."""
-    sections = [
-        summary(panels),
-        against_paper(panels),
-        accuracy_by_task(panels),
-        forgetting(panels),
-        settings_effect(panels),
-        matrices(panels),
-        geometry(panels),
-        time(panels),
-        *provenance(panels),
-    ]
-    return [section for section in sections if section is not None]
+    topics = (summary, against_paper, accuracy_by_task, forgetting, settings_effect, matrices, geometry, time)
+    return [*filter(None, (topic(panels) for topic in topics)), *provenance(panels)]
 
 
 def write_report(

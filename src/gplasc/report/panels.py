@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from gplasc.published import Published, published
 from gplasc.report.wording import file_name, show_value
-from gplasc.results.group import Group, Measure, group_records, varying_settings
+from gplasc.results.group import CLASS_IL, Group, Measure, group_records, varying_settings
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference
 
-ACCURACY = Measure("final_accuracy", scenario="class_il")
-"""What groups are ranked by."""
 LINES = 10
 """Lines in one figure at most: more cannot be told apart."""
 ROWS = 40
@@ -45,15 +43,11 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """Stream, memory and scale, with what was changed of the published protocol."""
-        return f"{self.stream}{self.detail}, memory {self.buffer}, {self.scale_words}"
-
-    @property
-    def scale_words(self) -> str:
-        """The scale, which is called that of the paper without further words only if nothing was changed."""
+        """Stream, memory and scale, at paper scale with what was changed of the published protocol."""
         names = self.changed if self.scale == "paper" else []
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-        return f"{self.scale} scale" + (f", changed: {', '.join(names[:4])}{more}" if names else "")
+        changed = f", changed: {', '.join(names[:4])}{more}" if names else ""
+        return f"{self.stream}{self.detail}, memory {self.buffer}, {self.scale} scale{changed}"
 
     @property
     def changed(self) -> list[str]:
@@ -95,7 +89,7 @@ class Panel:
         """The group of the same method without plug-ins; None without one."""
         return group.base_among(self.groups)
 
-    def gain(self, group: Group, measure: Measure = ACCURACY) -> Difference | None:
+    def gain(self, group: Group, measure: Measure = CLASS_IL) -> Difference | None:
         """The paired difference of a group to its base; None without a base or without common seeds."""
         return group.gain(measure, self.groups)
 
@@ -107,9 +101,9 @@ class Panel:
     def published(self, group: Group, measure: Measure, table: str = "") -> list[Published]:
         """Every published number that this group's would reproduce at paper scale, by default of all tables.
 
-        There is none for runs with settings of the user's own, and for a plug-in in another than its published form.
+        There is none for settings and files of the user's own, and for a plug-in in another than its published form.
         """
-        if any(record.changed for record in group.records):
+        if group.is_own or any(record.changed for record in group.records):
             return []
         place = {"row": group.first.name, "stream": self.stream, "scenario": measure.scenario}
         return published(table, **place, buffer=self.buffer, metric=measure.metric, point=None)
@@ -135,18 +129,18 @@ class Panel:
         colors: dict[str, int] = {}
         looks: dict[str, tuple[int, bool]] = {}
         for group in self.groups:
-            label, hollow = group.labels["row"], id(group) in bases
+            row, hollow = group.labels["row"], id(group) in bases
             # Variants of one title cannot share the color of their method.
-            key = group.first.title.split("+")[0] if titles.count(group.first.name) == 1 else label
+            key = group.first.title.split("+")[0] if titles.count(group.first.name) == 1 else row
             if (colors.get(key), hollow) in looks.values():
-                key = label
-            looks[label] = (colors.setdefault(key, len(colors)), hollow)
+                key = row
+            looks[row] = (colors.setdefault(key, len(colors)), hollow)
         return looks
 
 
 def rank(group: Group) -> float:
     """Class-IL accuracy, below all others where it is unknown."""
-    mean = group.spread(ACCURACY).mean
+    mean = group.spread(CLASS_IL).mean
     return mean if math.isfinite(mean) else -1.0
 
 
@@ -159,9 +153,8 @@ def make_panels(records: Sequence[Record]) -> list[Panel]:
         panels[given.stream, given.scale, given.buffer, tasks, data].append(group)
     made = []
     for key in sorted(panels):
-        same = {
-            other[3:] for other in panels if other[0] == key[0]
-        }  # tasks and data of the streams of this name
+        # Tasks and data of the streams of this name.
+        same = {other[3:] for other in panels if other[0] == key[0]}
         divisions = {tasks for tasks, _ in same}
         detail = f", {len(key[3])} tasks" if len(divisions) > 1 else ""
         if sum(tasks == key[3] for tasks, _ in same) > 1:
@@ -195,16 +188,17 @@ def _labeled(groups: Sequence[Group]) -> tuple[Group, ...]:
         # What a preset changed along with a given setting says nothing new, unless nothing was given.
         given = [n for n in differing if any(n in g.first.changed for g in same)]
         ordered = sorted(same, key=lambda g: [_sort_key(g.settings.get(n)) for n in given or differing])
-        labels = [_label(title, group, given or differing) for group in ordered]
+        labels = [label(title, group, given or differing) for group in ordered]
         if len(set(labels)) < len(labels):
-            labels = [_label(title, group, differing) for group in ordered]
-        for place, (label, group) in enumerate(zip(labels, ordered, strict=True)):
-            seen = labels[: place + 1].count(label)  # with equal settings, the code of the user's own differs
-            named.append(replace(group, labels={"row": f"{label} ({seen})" if seen > 1 else label}))
+            labels = [label(title, group, differing) for group in ordered]
+        for place, (row, group) in enumerate(zip(labels, ordered, strict=True)):
+            seen = labels[: place + 1].count(row)  # with equal settings, the code of the user's own differs
+            named.append(replace(group, labels={"row": f"{row} ({seen})" if seen > 1 else row}))
     return tuple(replace(group, bases=_nearest_base(group, named)) for group in named)
 
 
-def _label(title: str, group: Group, names: Sequence[str]) -> str:
+def label(title: str, group: Group, names: Iterable[str]) -> str:
+    """The title with the values that a group has for these settings."""
     parts = [f"{name.rpartition('.')[2]} {show_value(group.settings.get(name))}" for name in names]
     return ", ".join([title, *parts])
 

@@ -33,21 +33,16 @@ def feature_sphere(
     directions = centers.T @ vectors / np.where(lengths > 1e-6, lengths, np.inf)  # (D, 3), orthonormal
     points = [x @ directions for x in rows]
     shown = sum(float((x**2).sum()) for x in points) / sum(map(len, points))
-    tasks = tuple(
-        TaskFeatures(
-            f"task {index + 1}",
-            _unit(x)[None],
-            y,
-            style.color(index),
-            marks=tuple(names[c] for c in np.unique(y)),
-        )
-        for index, (x, y) in enumerate(zip(points, labels, strict=True))
-    )
+    tasks = []
+    for index, (x, y) in enumerate(zip(points, labels, strict=True)):
+        marks = tuple(names[c] for c in np.unique(y))
+        tasks.append(TaskFeatures(f"task {index + 1}", _unit(x)[None], y, style.color(index), marks=marks))
     caption = (
         f"The three directions hold {shown:.0%} of the squared length of the features and {share:.0%} of that of "
         f"the task centers. Mean cosine between the centers: {_mean_cosine(gram)}."
     )
-    return Sphere(title, caption, tasks, *_facing(vectors * lengths), name=f"features-{file_name(title)}")
+    place = _facing(vectors * lengths)
+    return Sphere(title, caption, tuple(tasks), *place, name=f"features-{file_name(title)}")
 
 
 def center_sphere(record: Record, name: str) -> Sphere | None:

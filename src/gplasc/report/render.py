@@ -1,9 +1,10 @@
-"""From sections to one self-contained HTML page."""
+"""The sections of a page, what stands in them, and the one self-contained HTML page that they make."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import gplasc
@@ -12,7 +13,7 @@ from gplasc._io.text import printable
 from gplasc.report import style
 from gplasc.report.charts import Chart
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.section import Block, Section
+from gplasc.report.panels import Panel
 from gplasc.report.sphere import Sphere
 from gplasc.report.wording import file_name
 
@@ -21,7 +22,47 @@ if TYPE_CHECKING:
 
     from gplasc.report.findings import Finding
 
-_Sorted = dict[str, list[Block]]  # blocks by the name of their type
+Block = Table | Chart | HeatMap | Sphere
+"""A figure or table: it has a title, writes itself into a page, and, where it has a name, to files."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, plain text (blank lines part paragraphs), blocks, sections inside it, and notes."""
+
+    title: str
+    blocks: tuple[Block, ...] = ()
+    text: str = ""
+    parts: tuple[Section, ...] = ()
+    notes: tuple[str, ...] = ()
+    folded: bool = False  # opens on demand
+    folder: str = ""  # where its files are written, below the folder that the user names
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        text: str,
+        parts: Sequence[tuple[Panel, Sequence[Block], str]],
+        *,
+        fold_above: float = 4,
+        notes: Sequence[str] = (),
+    ) -> Section | None:
+        """Build a section with a part for each panel that has blocks, and a remark on it; None without any.
+
+        Charts without numbers are left out. With more panels than `fold_above` their parts are folded.
+        """
+        folded = len(parts) > fold_above
+        shown = []
+        for panel, blocks, remark in parts:
+            kept = tuple(block for block in blocks if not isinstance(block, Chart) or block.drawable)
+            if kept:
+                shown.append(cls(panel.title, kept, remark, folded=folded, folder=panel.name))
+        return cls(title, (), text, tuple(shown), tuple(dict.fromkeys(notes))) if shown else None
+
+    def all_parts(self) -> tuple[Section, ...]:
+        """The section's own blocks as a first part without a heading, then its parts."""
+        return (Section("", self.blocks), *self.parts)
 
 
 def render(
@@ -49,12 +90,6 @@ def render(
     )
 
 
-def render_blocks(*blocks: Block) -> str:
-    """Return the elements of figures and tables, as they stand in a page."""
-    module = _environment().get_template("blocks.html.jinja").module
-    return str(module.show(_sort(blocks), ()))  # type: ignore[attr-defined]
-
-
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -74,7 +109,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _sort(blocks: Sequence[Block]) -> _Sorted:
+def _sort(blocks: Sequence[Block]) -> dict[str, list[Block]]:
+    """Return the blocks by the name of their type."""
     kinds = (Table, Chart, Sphere, HeatMap)
     return {kind.__name__: [block for block in blocks if isinstance(block, kind)] for kind in kinds}
 

@@ -42,9 +42,7 @@ class TaskFeatures:
     labels: NDArray[np.int64]  # (N,)
     color: str
     cap: Cap | None = None
-    marks: tuple[
-        str, ...
-    ] = ()  # a text for each class, in the order of their labels, at its mean in the page
+    marks: tuple[str, ...] = ()  # texts at the means of the classes, in the order of their labels
 
     @property
     def final(self) -> Array:

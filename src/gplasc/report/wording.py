@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,13 +18,9 @@ def show_value(value: Any) -> str:
     >>> show_value(None), show_value([60, 75]), show_value(0.1), show_value(True)
     ('none', '60, 75', '0.1', 'true')
     """
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, list | tuple):
         return ", ".join(map(show_value, value)) or "none"
-    return str(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def signed(value: float) -> str:
@@ -43,9 +40,7 @@ def show_spread(value: Spread) -> str:
     >>> show_spread(Spread(math.nan, math.nan, 0))
     '–'
     """
-    if not math.isfinite(value.mean):
-        return "–"
-    return value.text().replace("-", "−")
+    return value.text().replace("-", "−") if math.isfinite(value.mean) else "–"
 
 
 def show_difference(value: Difference | None, *, more_is_better: bool = True) -> Marked:
@@ -86,8 +81,7 @@ def file_name(text: str, length: int = 40) -> str:
     >>> file_name("co2l+gplasc, margin 0.1"), file_name("a" * 50, 12)
     ('co2l-gplasc-margin-0-1', 'aaaaaaa-160b')
     """
-    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
-    name = "-".join(part for part in kept.split("-") if part)
+    name = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")
     if len(name) <= length:
         return name
     return f"{name[: length - 5]}-{hashlib.sha256(name.encode()).hexdigest()[:4]}"

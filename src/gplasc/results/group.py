@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gplasc.results.record import Record
 from gplasc.results.statistics import Difference, Spread, spread
+from gplasc.settings.components import is_file
 from gplasc.settings.presets import row_name
 
 _DIGITS = {"overlap": 3, "silhouette": 3, "seconds": 1}
@@ -34,6 +35,10 @@ class Measure:
     def digits(self) -> int:
         """Decimals to show."""
         return _DIGITS.get(self.metric, 2)
+
+
+CLASS_IL = Measure("final_accuracy", "class-IL", scenario="class_il")
+"""What methods are compared and chosen by."""
 
 
 def measured(record: Record) -> dict[Measure, float]:
@@ -77,6 +82,11 @@ class Group:
         """Its row, or what else names it, as tables and pictures call it."""
         row = self.labels.get("row", ", ".join(map(str, self.labels.values())))
         return row_name(str(row), self.settings)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its method or a plug-in is a file of the user's own, so that no published number is of it."""
+        return any(map(is_file, (self.settings.get("method", ""), *self.settings.get("plugins", ()))))
 
     @property
     def first(self) -> Record:
@@ -155,11 +165,18 @@ def group_records(records: Iterable[Record]) -> tuple[list[Group], list[str]]:
     left_out = []
     for record in records:
         settings = {name: value for name, value in record.flat.items() if name != "seed"}
+        first, usual = (
+            "train.first_epochs",
+            settings.get("train.epochs"),
+        )  # without it, the first task has as many
+        settings[first] = settings.get(first) or usual
         stream = (record.stream.classes_per_task, record.stream.class_names, record.stream.test_samples)
         key = json.dumps([settings, record.settings.identity, record.title, stream], sort_keys=True)
-        first = same.setdefault(key, {}).setdefault(record.seed, record)
-        if first.run_id != record.run_id:
-            left_out.append(f"the run {record.run_id}, which has data, settings and seed of {first.run_id}")
+        kept = same.setdefault(key, {}).setdefault(record.seed, record)
+        if kept.run_id != record.run_id:
+            left_out.append(f"the run {record.run_id}, which has data, settings and seed of {kept.run_id}")
+        elif kept.matrix != record.matrix:
+            left_out.append(f"another result of the run {record.run_id}")
     return [Group.of(runs.values()) for runs in same.values()], left_out
 
 

@@ -86,10 +86,9 @@ class Difference:
         one, two = spread(list(base.values())), spread(list(other.values()))
         shares = [one.std**2 / max(one.count, 1), two.std**2 / max(two.count, 1)]
         weights = sum(v**2 / (s.count - 1) for v, s in zip(shares, (one, two), strict=True) if s.count > 1)
-        freedom = sum(shares) ** 2 / weights if weights else min(one.count, two.count) - 1
-        return cls._student(
-            two.mean - one.mean, math.sqrt(sum(shares)), 1, freedom, min(one.count, two.count)
-        )
+        count = min(one.count, two.count)
+        freedom = sum(shares) ** 2 / weights if weights else count - 1
+        return cls._student(two.mean - one.mean, math.sqrt(sum(shares)), 1, freedom, count)
 
     @classmethod
     def _student(cls, mean: float, std: float, size: int, freedom: float, count: int) -> Difference:

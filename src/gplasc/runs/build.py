@@ -70,7 +70,7 @@ def _expect(stream: Stream, encoder: Encoder | None, announced: bool) -> Expecte
     return Expected(images, stream.classes_per_task[0])
 
 
-def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num_classes: int) -> Network:
+def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], classes: int) -> Network:
     """Add heads to an encoder; each draws its weights from a generator of its own."""
     random, model = Generators(config.seed), config.model
     dim, projection, classifier = encoder.feature_dim, None, None
@@ -79,9 +79,7 @@ def _build_network(config: Config, encoder: Encoder, heads: frozenset[Head], num
         projection = ProjectionHead(dim, **sizes, generator=random["weights.projection"])
     if "classifier" in heads:
         generator = random["weights.classifier"]
-        classifier = LinearClassifier(
-            dim, num_classes, generator=generator, initialization=model.initialization
-        )
+        classifier = LinearClassifier(dim, classes, generator=generator, initialization=model.initialization)
     return Network(encoder, projection, classifier)
 
 
@@ -104,8 +102,8 @@ def open_inputs(
         encoder = configured_encoder(config)
     if stream is None:
         own_size = encoder.image_size if encoder and find_stream(config.stream)[0].size_is_setting else None
-        names = ("classes_per_task", "class_order_seed", "images_per_class", "test_images_per_class")
-        options = {name: getattr(data, name) for name in (*names, "validation", "skip_corrupt")}
+        names = ("classes_per_task", "class_order", "class_order_seed", "images_per_class", "validation")
+        options = {name: getattr(data, name) for name in (*names, "test_images_per_class", "skip_corrupt")}
         size = data.image_size or own_size
         stream = open_stream(config.stream, data_dir=data_dir, image_size=size, **options)
     if stream.features:

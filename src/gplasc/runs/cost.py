@@ -60,7 +60,7 @@ def measure_cost(
     weights = sum(value.numel() * value.element_size() for value in ctx.network.state_dict().values())
     copies = 2 + learner.needs_previous  # weights, momentum, previous model
     buffer = config.buffer * (math.prod(stream.image_shape) + 8)
-    total = sum(seconds.values())
+    total, (first, later) = sum(seconds.values()), step
     details = {
         "run": f"{config.title} on {config.stream}, scale {config.scale} ({config.run_id})",
         "tasks": f"{len(stream)}, {stream.num_classes} classes, images {' x '.join(map(str, stream.image_shape))}",
@@ -68,9 +68,7 @@ def measure_cost(
         "parameters": f"{sum(parameter.numel() for parameter in ctx.modules.parameters()):,}",
         "memory": f"{(weights * (copies + 1) + buffer) / 1e6:,.0f} MB for weights and buffer, without activations",
         "disk": f"{(2 * (weights * copies + buffer) + weights) / 1e6:,.0f} MB",
-        "step": "{:,.0f} ms in the first task, {:,.0f} ms afterwards (measured)".format(
-            *(1e3 * s for s in step)
-        ),
+        "step": f"{1e3 * first:,.0f} ms in the first task, {1e3 * later:,.0f} ms afterwards (measured)",
         "time": f"{duration(total)} in all: "
         + ", ".join(f"{duration(part)} {name}" for name, part in seconds.items()),
     }

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 import gplasc
 from gplasc._io.display import Display
+from gplasc._io.display import display as open_display
 from gplasc._io.files import write_atomic
 from gplasc.errors import UserError
 from gplasc.learning import Callback, Learner, checkpoints
@@ -22,16 +23,90 @@ from gplasc.learning.devices import check_device
 from gplasc.learning.distributed import Processes, joined
 from gplasc.learning.schedule import steps_per_task
 from gplasc.methods import find_method
-from gplasc.models import Encoder
+from gplasc.models import Encoder, EncoderBuilder
 from gplasc.results.record import Record, read_record, write_record
 from gplasc.runs._describe import describe
 from gplasc.runs.build import build_learner, open_inputs
-from gplasc.runs.precision import settle
+from gplasc.runs.encoder import choose_encoder
 from gplasc.runs.result import Result
-from gplasc.runs.spec import RunSpec
+from gplasc.runs.spec import RunRequest, RunSpec, settle
 from gplasc.runs.workspace import STATE, TERMS, WEIGHTS, RunFolder, Workspace
-from gplasc.settings.types import Config
+from gplasc.settings.types import Config, Scale
 from gplasc.streams import Stream
+from gplasc.streams.catalog import stream_name
+
+
+def run(
+    stream: str | Path | Stream,
+    method: str,
+    plugins: tuple[str, ...] | list[str] | str = (),
+    *,
+    buffer: int | None = None,
+    seed: int = 0,
+    like: str | None = None,
+    scale: Scale = "cpu",
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    device: str | None = None,
+    encoder: str | nn.Module | EncoderBuilder | None = None,
+    callbacks: Sequence[Callback] = (),
+    keep_memory: bool = True,
+    restart: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Result:
+    """Learn a stream with a method; the same as ``gplasc run``.
+
+    A run that is complete is not computed again; one that was cut off continues.
+
+    Args:
+        stream: Name of a stream, or a stream of your own.
+        method: Name of a method, or the path of a Python file with your own.
+        plugins: Names of plug-ins, or paths of Python files.
+        buffer: Samples that the memory holds; default: that of the preset.
+        seed: Seed of every random choice.
+        like: Built-in method whose presets a method of your own takes; default: those that its class names.
+        scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
+        out: Folder of all runs.
+        data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
+        encoder: A name, ``FILE.py:function``, a `torch.nn.Module`, or a function that builds one; default: the one that
+            the settings name. A module is copied. With ``encoder_lr=0``, or if no parameter of it requires gradients,
+            it is frozen.
+        callbacks: Called while the run is computed, see `gplasc.Callback`.
+        keep_memory: Whether the finished run keeps its memory, which is needed to learn further tasks.
+        restart: Discard what the run has saved so far, its record included, and start over.
+        quiet: No progress.
+        **settings: Settings by the names of ``gplasc show``, for example ``margin=0.2, **{"train.lr": 0.1}``.
+
+    Returns:
+        The record and the folder of the run.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If the run was asked to stop; it is saved.
+    """
+    _check_objects(out, data_dir, callbacks)
+    name = stream.name if isinstance(stream, Stream) else stream_name(stream)
+    choice = None if encoder is None else choose_encoder(encoder)
+    spec = RunRequest(name, method, plugins, buffer, seed, scale, settings, choice, like).resolve()
+    return execute(
+        spec,
+        Workspace(Path(out), data_dir, device, keep_memory=keep_memory),
+        stream=stream if isinstance(stream, Stream) else None,
+        encoder=None if choice is None else choice.encoder,
+        callbacks=callbacks,
+        restart=restart,
+        display=open_display(quiet),
+    )
+
+
+def _check_objects(out: Any, data_dir: Any, callbacks: Any) -> None:
+    for name, value in (("out", out), ("data_dir", data_dir or "")):
+        if not isinstance(value, str | Path):
+            raise UserError(f"{name} is {value!r}; give the path of a folder")
+    if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
+        raise UserError(f"callbacks is {callbacks!r}; give a list of gplasc.Callback objects")
 
 
 def execute(
@@ -110,10 +185,9 @@ def _compute(
     for note in stream.notes:
         display.say(note)
     log = TermLog(where / TERMS)
-    every, steps = workspace.save_every, workspace.save_steps
-    checkpoint = Checkpoint(
-        where, every=every, every_steps=steps, identity=_code(config), on_saved=workspace.on_saved
-    )
+    saving: dict[str, Any] = {"every": workspace.save_every, "every_steps": workspace.save_steps}
+    saving |= {"on_saved": workspace.on_saved} if workspace.on_saved else {}
+    checkpoint = Checkpoint(where, identity=_code(config), **saving)
     signals = StopSignals(checkpoint.save)
     method, sizes = find_method(config.method), [len(task.train) for task in stream]
     total_steps = sum(steps_per_task(config, method.pool, sizes)) if method.trains else 0
@@ -128,6 +202,7 @@ def _compute(
         compiled=workspace.compiled,
         callbacks=[FiniteCheck(), log, progress, *tensorboard, *callbacks, checkpoint, signals],
     )
+    spec.check_sources()
     _resume(learner, where, display)
     if missing := log.resume(learner.position.total_steps):
         display.say(f"{where / TERMS} lacks {missing} of the steps before the checkpoint")
@@ -152,8 +227,8 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     if state is None:
         if damaged:
             raise UserError(
-                f"every checkpoint of the run in {folder} is damaged; start over with --restart, "
-                "or restore the files from a copy"
+                f"every checkpoint of the run in {folder} is damaged; start over with --restart (restart=True in "
+                "Python), or restore the files from a copy"
             )
         return
     for path in damaged:
@@ -166,12 +241,12 @@ def _resume(learner: Learner, folder: Path, display: Display) -> None:
     except checkpoints.MISFIT as error:
         raise UserError(
             f"the checkpoint of the run in {folder} does not fit its settings ({checkpoints.misfit(error)}); "
-            "start over with --restart"
+            "start over with --restart (restart=True in Python)"
         ) from error
     if changed:
         raise UserError(
             f"the run in {folder} was begun with another version of {', '.join(changed)}; "
-            "start over with --restart, or restore what it was begun with"
+            "start over with --restart (restart=True in Python), or restore what it was begun with"
         )
     display.say(
         f"continuing {learner.config.title} at task {learner.position.task + 1}, "
@@ -186,12 +261,10 @@ def _save(folder: Path, learner: Learner, *, keep_memory: bool) -> None:
     ctx = learner.ctx
     assert ctx.predictor is not None
     predictor = {f"predictor.{name}": value for name, value in ctx.predictor.state_dict().items()}
-    tensors = ctx.modules.state_dict() | predictor
-    weights = {
-        name: value.clone().contiguous() for name, value in tensors.items() if isinstance(value, Tensor)
-    }
+    state = ctx.modules.state_dict() | predictor
+    weights = {name: x.clone().contiguous() for name, x in state.items() if isinstance(x, Tensor)}
     write_atomic(folder / WEIGHTS, save(weights))
     if keep_memory:
         kept = ("position", "classes_per_task", "num_classes", "memory", "random", "components")
-        state = learner.state_dict()
-        checkpoints.write_state(folder / STATE, {name: state[name] for name in kept})
+        whole = learner.state_dict()
+        checkpoints.write_state(folder / STATE, {name: whole[name] for name in kept})

@@ -31,6 +31,8 @@ from gplasc.settings.types import Config
 from gplasc.streams import Samples, Stream, Task
 from gplasc.streams.arrays import as_images
 
+_AGAIN = "run it again with --restart (restart=True in Python)"
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -210,30 +212,26 @@ def load_runs(folder: str | Path = "runs") -> Any:
 
 def _planned(record: Record, given: Sequence[str | None], encoder: EncoderChoice | None) -> RunSpec:
     """Return what was computed; code is loaded only from files that were given, in the version that the run used."""
-    identity, names = record["settings"].get("identity", {}), [record.method, *record.plugins]
-
-    def check(
-        name: str, named: str | None, argument: str, digest: str | None, digests: Sequence[str]
-    ) -> None:
-        if named is None:
+    names, wanted = [record.method, *record.plugins], str(record.flat.get("model.encoder", ""))
+    named = [*given, *[None] * len(names)][: len(names)]
+    code = [  # what the record names, the argument for it, and what was given with its digest
+        (name, "plugins" if place else "method", own, source_digest(own) if own and is_file(own) else own)
+        for place, (name, own) in enumerate(zip(names, named, strict=True))
+        if is_file(name)
+    ]
+    if ":" in wanted:
+        chosen = (encoder.name, encoder.identity) if encoder else (None, None)
+        code.append((wanted, "encoder", *chosen))
+    for name, argument, own, its_digest in code:
+        if own is None:
             raise UserError(
                 f"the run used {name}; code that a record names is not loaded unless you name it: load({argument}=...)"
             )
-        if digest not in digests:
+        if its_digest != record.settings.identity.get("encoder" if argument == "encoder" else name):
             raise UserError(
-                f"{named} is not what the run used as {name}; give that version: load({argument}=...)"
+                f"{own} is not what the run used as {name}; give that version: load({argument}=...)"
             )
-
-    for place, name in enumerate(names):
-        if is_file(name):
-            named = given[place] if place < len(given) else None
-            digests = [source_digest(named)] if named else []
-            check(name, named, "plugins" if place else "method", identity.get(name), digests)
-            names[place] = str(named)
-    wanted = str(record.flat.get("model.encoder", ""))
-    if ":" in wanted:
-        own = [encoder.identity] if encoder else []
-        check(wanted, encoder.name if encoder else None, "encoder", identity.get("encoder"), own)
+    names = [str(own) if is_file(name) else name for name, own in zip(names, named, strict=True)]
     return RunSpec.stored(record, names[0], names[1:])
 
 
@@ -246,7 +244,7 @@ def _load_weights(learner: Learner, path: Path, record: Record) -> None:
         open_regular(path).close()
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise UserError(f"the weights {path} cannot be read ({error}); run it again with --restart") from None
+        raise UserError(f"the weights {path} cannot be read ({error}); {_AGAIN}") from None
     ctx = learner.ctx
     # Settings that a module keeps next to its weights are not in the file; the learner has just set them again.
     own = {name: value for name, value in tensors.items() if not name.startswith("predictor.")}
@@ -255,11 +253,9 @@ def _load_weights(learner: Learner, path: Path, record: Record) -> None:
     # Records of version 0.2.0 and before cover the settings of GPLASC too.
     digests = (digest(own), digest(own, extra_state=True))
     if set(own) != expected:
-        raise UserError(
-            f"the weights {path} do not belong to the settings of its record; run it again with --restart"
-        )
+        raise UserError(f"the weights {path} do not belong to the settings of its record; {_AGAIN}")
     if record.weights_sha256 not in digests or digest(predictor) != record.predictor_sha256:
-        raise UserError(f"the weights {path} are not those of its record; run it again with --restart")
+        raise UserError(f"the weights {path} are not those of its record; {_AGAIN}")
     ctx.modules.load_state_dict(own, strict=False)
     ctx.predictor = learner.new_predictor()
     ctx.predictor.load_state_dict(predictor)

@@ -55,14 +55,11 @@ def print_settings(spec: RunSpec) -> None:
         texts = (name, str(value), source)
         rows.append([Marked(text, "muted") for text in texts] if source == OURS else list(texts))
     columns = [Column(name, "left") for name in ("setting", "value", "from")]
-    Table(
-        f"{row_name(config.title, config.flat())} on {config.stream}, scale {config.scale}", columns, rows
-    ).print()
+    title = f"{row_name(config.title, config.flat())} on {config.stream}, scale {config.scale}"
+    Table(title, columns, rows, spec.notes).print()
+    names = (config.method, *config.plugins, "augmentation")
     kinds = find_components(config.method, config.plugins).values()
-    deviations = {
-        name: kind.DEVIATIONS for name, kind in zip((config.method, *config.plugins), kinds, strict=True)
-    }
-    for name, sentences in (deviations | {"augmentation": DEVIATIONS}).items():
+    for name, sentences in zip(names, (*(kind.DEVIATIONS for kind in kinds), DEVIATIONS), strict=True):
         if sentences:
             print(f"\n{name}: deviations from the paper or the official code")
             for sentence in sentences:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.learning import Component
+from gplasc.learning import Component, Method
 from gplasc.learning.devices import check_device, choose_precision, computes_bfloat16
 from gplasc.methods import find_method
 from gplasc.plugins import find_plugin
@@ -21,7 +21,7 @@ from gplasc.results.record import Record
 from gplasc.runs.encoder import EncoderChoice, choose_encoder
 from gplasc.settings.components import is_file, list_methods, list_plugins, section_names, source_digest
 from gplasc.settings.presets import matching_rules
-from gplasc.settings.types import Config, Scale, Settings
+from gplasc.settings.types import OBJECT, Config, Scale, Settings
 from gplasc.streams import Stream, fingerprint, list_streams
 
 OURS = "ours: the default"
@@ -42,14 +42,19 @@ class RunSpec(Settings):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about the presets."""
-        return tuple(
-            f"{name} takes the presets of {owner} (LIKE in its class or --like names another)"
-            if owner
-            else f"{name} takes no presets, and the defaults suit no stream: name a built-in method whose presets it "
-            'takes, with LIKE = "er" in its class or with --like er'
-            for name, owner in self.presets.items()
-        )
+        """What the user should know about the presets, and of plug-ins that do nothing."""
+        notes, config = [], self.config
+        for name, owner in self.presets.items():
+            noun, ways = "plug-in", "LIKE = 'gplasc' in its class"
+            if name == config.method:
+                noun, ways = "method", "LIKE = 'er' in its class, --like er, or like='er' in Python"
+            taken = f"the presets of {owner}" if owner else "no presets: every stream has the defaults"
+            notes.append(f"{name} takes {taken}; for those of a built-in {noun}, write {ways}")
+        if config.plugins and not find_method(config.method).trains:
+            notes.append(
+                f"{config.title} is {config.method} alone, which trains nothing: plug-ins do nothing"
+            )
+        return tuple(notes)
 
     @property
     def run_id(self) -> str:
@@ -63,13 +68,29 @@ class RunSpec(Settings):
 
     def require_presets(self) -> None:
         """Refuse a component of the user's own that is of no family that has presets."""
-        for note, owner in zip(self.notes, self.presets.values(), strict=True):
+        for note, owner in zip(self.notes, self.presets.values(), strict=False):
             if owner is None:
                 raise UserError(note)
 
     def identified(self, data_dir: str | Path | None = None, *, stream: Stream | None = None) -> RunSpec:
-        """Add the digest of the data to what the run id covers; `stream` is one that has no name."""
-        return self._identify("data", fingerprint(stream or self.config.stream, data_dir=data_dir))
+        """Add the digest of the data to what the run id covers; `stream` is one that was built before."""
+        spec = self if stream is None else self._without_building()
+        return spec._identify("data", fingerprint(stream or self.config.stream, data_dir=data_dir))
+
+    def _without_building(self) -> RunSpec:
+        """Return the run of a stream that was built before: settings that decide how one is built have no values."""
+        kind = type(self.config.data)
+        building = [name for name, field in kind.model_fields.items() if field.default is None]
+        names = [f"data.{name}" for name in building]
+        if given := [name for name in names if self.sources.get(name) == "given"]:
+            raise UserError(
+                f"{given[0]} does not change a stream that is an object; give it to what builds the stream, such as "
+                "gplasc.open_stream"
+            )
+        data = self.config.data.model_copy(update=dict.fromkeys(building))
+        config = self.config.model_copy(update={"data": data})
+        sources = {name: "given" if name in names else source for name, source in self.sources.items()}
+        return self.model_copy(update={"config": config, "sources": sources})
 
     @property
     def precision_is_open(self) -> bool:
@@ -80,10 +101,10 @@ class RunSpec(Settings):
         """Return the run in the precision for devices that compute bfloat16, or for others; a given one stays."""
         if not self.precision_is_open:
             return self
-        source = "as it was begun" if begun else "suited the encoder and the device when it was planned"
-        config = _with_precision(self.config, native=native)
+        why = "as it was begun" if begun else "suited the encoder and the device when it was planned"
+        sources = {**self.sources, _PRECISION: f"auto: {why}"}
         return self.model_copy(
-            update={"config": config, "sources": {**self.sources, _PRECISION: f"auto: {source}"}}
+            update={"config": _with_precision(self.config, native=native), "sources": sources}
         )
 
     @classmethod
@@ -94,13 +115,25 @@ class RunSpec(Settings):
         """
         config: Config = _validated(Config, record["settings"], "")
         kinds = find_components(method, plugins)
+        if len(kinds) != len(config.options):
+            raise UserError(f"{record.run_id} has settings of components that it does not name; run it again")
         options = _options(kinds, dict(zip(kinds, config.options.values(), strict=True)))
         named = {"method": method, "plugins": tuple(plugins)}
         return cls(config=config.model_copy(update=named | options), sources=record.sources)
 
+    def check_sources(self) -> None:
+        """Refuse a user's file that was edited after the run was planned; call it after the import."""
+        config, encoder = self.config, self.config.model.encoder
+        for name in filter(is_file, (config.method, *config.plugins)):
+            self._identify(name, source_digest(name))
+        if ":" in encoder and not encoder.startswith(OBJECT):  # as in `EncoderChoice`
+            self._identify("encoder", config.identity["encoder"][:32] + source_digest(encoder)[:32])
+
     def _identify(self, name: str, digest: str | None) -> RunSpec:
-        """Add a digest, if there is one, to what the run id covers."""
+        """Add a digest, if there is one, to what the run id covers; a different one is refused."""
         identity = self.config.identity | ({name: digest} if digest else {})
+        if not self.config.identity.items() <= identity.items():
+            raise UserError(f"{name} changed after the run was planned; give the same command again")
         return self.model_copy(update={"config": self.config.model_copy(update={"identity": identity})})
 
 
@@ -125,15 +158,14 @@ class RunRequest:
         """Build the complete settings from the defaults, the presets, ``settings`` and the encoder; later ones win."""
         components = (self.method, *self._check_names())
         kinds = find_components(self.method, components[1:])
+        sections = Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
         names = {
             f"{section}.{accepted}": f"{section}.{name}"
-            for section, kind in (
-                Config.sections() | {name: kind.Settings for name, kind in kinds.items()}
-            ).items()
+            for section, kind in sections.items()
             for accepted, name in kind.accepted_names().items()
         }
         settings = {**self.settings, **(self.encoder.settings(self.settings) if self.encoder else {})}
-        given = {_full_name(name, names): value for name, value in settings.items()}
+        given = {full_name(name, names): value for name, value in settings.items()}
         if self.buffer is not None:
             given["buffer"] = self.buffer
         if "train.epochs" in given:  # the first task has as many, unless its number is given too
@@ -151,7 +183,7 @@ class RunRequest:
             "scale": self.scale,
             "identity": {name: source_digest(name) for name in filter(is_file, components)},
         }
-        groups: dict[str, dict[str, Any]] = {section: {} for section in (*Config.sections(), *kinds)}
+        groups: dict[str, dict[str, Any]] = {section: {} for section in sections}
         for name, value in values.items():
             section, _, key = name.rpartition(".")
             (groups[section] if section else about)[key] = value
@@ -166,19 +198,16 @@ class RunRequest:
             native = computes_bfloat16(check_device(None))
             config, sources[_PRECISION] = _with_precision(config, native=native), _OPEN
         sources = {name: sources.get(name, OURS) for name in config.flat()}
-        own = zip(components, owners.values(), strict=True)
-        presets = {name: owner for name, owner in own if is_file(name)}
+        presets = {n: owner for n, owner in zip(components, owners.values(), strict=True) if is_file(n)}
         spec = RunSpec(config=config, sources=sources, presets=presets)
         return spec._identify("encoder", encoder.identity)
 
     def _check_names(self) -> tuple[str, ...]:
         """Check the type of each name; return the plug-ins."""
-        for name, more in (
-            ("stream", ", folder:PATH or npz:PATH"),
-            ("method", " or the path of a Python file"),
-        ):
+        more = {"stream": ", folder:PATH or npz:PATH", "method": " or the path of a Python file"}
+        for name, hint in more.items():
             if not isinstance(value := getattr(self, name), str):
-                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){more}")
+                raise UserError(f"{name} is {value!r}; give a name (see `gplasc list`){hint}")
         if not isinstance(self.plugins, Iterable):
             raise UserError(
                 f"plugins is {self.plugins!r}; give a list of names such as ['gplasc'], or leave it out"
@@ -215,18 +244,17 @@ class RunRequest:
             "data": ["own" if _is_own(self.stream) else "built-in"],
             "optimizer": [str(given.get("train.optimizer", "sgd"))],
         }
-        # A rule about the settings of `er` is one about those of a method that takes its presets.
-        sections = {owner: section for section, owner in owners.items() if owner}
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for rule in matching_rules(self.scale, facts):
             for name, value in rule.set.items():
                 section, _, key = name.rpartition(".")
-                name = f"{sections[section]}.{key}" if section in sections else name
-                # A rule may speak of a plug-in or an option that this run does not have.
-                if name in names or name == "buffer":
-                    name = names.get(name, name)
-                    values[name], sources[name] = value, rule.source
+                # A rule about the settings of `er` is one about those of all components that take its presets.
+                for full in [f"{own}.{key}" for own, owner in owners.items() if owner == section] or [name]:
+                    # A rule may speak of a plug-in or an option that this run does not have.
+                    if full in names or full == "buffer":
+                        full = names.get(full, full)
+                        values[full], sources[full] = value, rule.source
         return values, sources
 
 
@@ -249,7 +277,10 @@ def _preset_owner(name: str, kind: type[Component[Any]]) -> str | None:
         return name
     for base in kind.__mro__:
         if "LIKE" in vars(base):
-            return str(vars(base)["LIKE"])
+            known = list_methods() if issubclass(kind, Method) else list_plugins()
+            if (owner := str(vars(base)["LIKE"])) not in known:
+                raise UserError(f"LIKE in {name} is '{owner}'; {did_you_mean(owner, known)}")
+            return owner
         package, _, module = base.__module__.rpartition(".")
         if package in ("gplasc.methods", "gplasc.plugins") and module != "base":
             return module.replace("_", "-")
@@ -274,6 +305,26 @@ def identify_all(specs: Iterable[RunSpec], *, data_dir: str | Path | None = None
             return None
 
     return [spec._identify("data", digest(spec.config.stream)) for spec in specs]
+
+
+def settle(
+    specs: Sequence[RunSpec], out: Path, device: str | None = None, known: Container[str] = ()
+) -> list[RunSpec]:
+    """Choose the precision, once for all identified runs whose settings leave it open, and keep it where they go on.
+
+    Runs that were begun in the folder `out`, or are known, perhaps from another machine, decide for all of them;
+    otherwise the device does.
+    """
+
+    def begun(spec: RunSpec, *, native: bool) -> bool:
+        own, other = (spec.settled(native=choice).run_id for choice in (native, not native))
+        return own != other and (own in known or (out / own).exists())
+
+    if not any(spec.precision_is_open for spec in specs):
+        return [*specs]
+    before = [native for native in (True, False) if any(begun(spec, native=native) for spec in specs)]
+    native = before[0] if before else computes_bfloat16(check_device(device))
+    return [spec.settled(native=native, begun=bool(before)) for spec in specs]
 
 
 def _options(
@@ -309,14 +360,15 @@ def _validated(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
         name = prefix + ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "missing":
             raise UserError(
-                f"the setting {name} has no default; give it a value with --set {name}=VALUE"
+                f"the setting {name} has no default; give it a value: --set {name}=VALUE, or in Python "
+                f'**{{"{name}": VALUE}}'
             ) from None
-        message = problem["msg"][0].lower() + problem["msg"][1:]
+        message = problem["msg"][0].lower() + problem["msg"][1:300]
         given = reprlib.repr(problem["input"])
         raise UserError(f"the setting {name} was given as {given}: {message}") from None
 
 
-def _full_name(name: str, known: Mapping[str, str]) -> str:
+def full_name(name: str, known: Mapping[str, str]) -> str:
     """Return the full name of a setting that was given by it, by its last part, or by a former name."""
     if name in known:
         return known[name]
@@ -329,20 +381,18 @@ def _full_name(name: str, known: Mapping[str, str]) -> str:
     section, dot, last = name.rpartition(".")
     usual = f"{section}{dot}{_SYNONYMS.get(last, last)}"
     if usual != name:
-        raise UserError(f"there is no setting '{name}' here; did you mean '{_full_name(usual, known)}'?")
+        raise UserError(f"there is no setting '{name}' here; did you mean '{full_name(usual, known)}'?")
     if name in ("stream", "method", "plugin", "plugins", "buffer", "seed", "scale"):
         option, argument = ("plugin", "plugins") if name.startswith("plugin") else (name, name)
         raise UserError(
             f"'{name}' is not among the settings by name; give it as --{option}, or {argument}= in Python"
         )
     if owner := _owner_of(name):
-        raise UserError(
-            f"the setting '{name}' is one of the {owner}, which this run does not have; name it with --method or "
-            "--plugin, or as an argument in Python"
-        )
-    hint = did_you_mean(
-        name, known if "." in name else {full.rpartition(".")[2] for full in known} | {*known}
-    )
+        own = owner.split()[1]
+        needs = f"--plugin {own} (plugins=['{own}'] in Python)" if "plug-in" in owner else f"the method {own}"
+        raise UserError(f"the setting '{name}' is one of the {owner}, which is not here; it needs {needs}")
+    short = () if "." in name else (full.rpartition(".")[2] for full in known)
+    hint = did_you_mean(name, {*known, *short})
     if hint.startswith("allowed"):
         hint = "see `gplasc show` for those there are"
     raise UserError(f"there is no setting '{name}' here; {hint}")

@@ -27,10 +27,6 @@ class Busy(UserError):
     """Another process is working on the run."""
 
 
-def _ignore(path: Path) -> None:  # not a lambda: a workspace is sent to other processes
-    """Do nothing."""
-
-
 @dataclass(frozen=True)
 class Workspace:
     """Where runs are computed and stored, see `gplasc.run`; nothing here changes their numbers."""
@@ -41,7 +37,7 @@ class Workspace:
     save_every: float = 60.0
     """Seconds between checkpoints."""
     save_steps: int | None = None
-    on_saved: Callable[[Path], None] = _ignore
+    on_saved: Callable[[Path], None] | None = None
     """Called with the path of each new checkpoint."""
     keep_memory: bool = True
     compiled: bool = False
@@ -69,7 +65,7 @@ class RunFolder:
                 ) from None
             except OSError as error:
                 raise UserError(
-                    f"the folder {self.path} cannot be written ({error.strerror}); choose another with --out"
+                    f"the folder {self.path} cannot be written ({error.strerror}); choose another: --out, or out="
                 ) from None
             remove_leftovers(self.path)
             yield

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
@@ -22,6 +22,7 @@ from gplasc.errors import UserError
 _Kind = TypeVar("_Kind")
 _USER = "gplasc_user_"  # the names of modules of users' files begin with this
 _RESERVED = ("data", "model", "train", "probe")
+_REFERENCES = "write FILE.py:function or package.module:function"
 _copies: dict[str, Path] = {}
 
 
@@ -40,6 +41,11 @@ def is_file(name: str) -> bool:
     return name.endswith(".py")
 
 
+def short_name(component: Any) -> Any:
+    """Return the name of a component for people, of a user's file its stem; what is no text stays."""
+    return Path(component).stem if isinstance(component, str) and is_file(component) else component
+
+
 def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
     """Return the class, derived from `base`, in a module of "methods" or "plugins" or in a Python file."""
     noun = {"methods": "method", "plugins": "plug-in"}[package]
@@ -48,15 +54,12 @@ def find_component(name: str, package: str, base: type[_Kind]) -> type[_Kind]:
     elif name in _list(package):
         module = importlib.import_module(f"gplasc.{package}.{name.replace('-', '_')}")
     else:
-        raise UserError(
-            f"there is no {noun} '{name}'; {did_you_mean(name, _list(package))} (your own: the path of a .py file)"
-        )
+        hint = did_you_mean(name, _list(package))
+        raise UserError(f"there is no {noun} {name!r:.99}; {hint} (your own: the path of a .py file)")
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, base)]
     own = [kind for kind in kinds if kind.__module__ == module.__name__]
     if len(own) != 1:
-        raise UserError(
-            f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; exactly one is needed"
-        )
+        raise UserError(f"{module.__file__} defines {len(own)} subclasses of {base.__name__}; one is needed")
     return own[0]
 
 
@@ -119,7 +122,7 @@ def error_in_user_file(error: BaseException) -> str | None:
     for frame, _ in frames:
         for value in frame.f_locals.values():
             for part in (value, *getattr(value, "components", ())):
-                if (module := type(part).__module__).startswith(_USER):
+                if (module := (part if isinstance(part, type) else type(part)).__module__).startswith(_USER):
                     file = sys.modules[module].__file__
                     return f"{reason}, with what {file} returned; `gplasc check {file}` looks for its mistake"
     return None
@@ -135,7 +138,7 @@ def section_names(method: str, plugins: tuple[str, ...]) -> list[str]:
     """
     names: list[str] = []
     for component in (method, *plugins):
-        name = Path(component).stem if is_file(component) else component
+        name = short_name(component)
         while name in _RESERVED or name in names:
             name += "_"
         names.append(name)
@@ -148,11 +151,9 @@ def read_from_copies(copies: Mapping[str, Path]) -> None:
 
 
 def _split(reference: str) -> tuple[str, str]:
-    place, colon, name = reference.rpartition(":")
-    if not colon or not place or not name.isidentifier():
-        raise UserError(
-            f"the encoder '{reference}' is no reference; write FILE.py:function or package.module:function"
-        )
+    place, _, name = reference.rpartition(":")
+    if not place or not name.isidentifier():
+        raise UserError(f"the encoder '{reference}' is no reference; {_REFERENCES}")
     return place, name
 
 
@@ -161,9 +162,7 @@ def _origin(module: str) -> str:
     with suppress(ImportError, ValueError):
         if (spec := importlib.util.find_spec(module)) and spec.origin:
             return spec.origin
-    raise UserError(
-        f"the encoder module {module} is not installed; write FILE.py:function or package.module:function"
-    )
+    raise UserError(f"the encoder module {module} is not installed; {_REFERENCES}")
 
 
 @lru_cache
@@ -200,6 +199,5 @@ def _import(place: str, noun: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         kind = "file" if is_file(place) else "module"
-        raise UserError(
-            f"the {noun} {kind} {place} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"the {noun} {kind} {place} cannot be imported: {reason}") from error

@@ -1,7 +1,5 @@
 """Settings as text: TOML files and ``name=value``."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -27,7 +27,8 @@ OBJECT = "object:"
 class Settings(BaseModel):
     """Base of all settings: immutable, and an unknown name is an error.
 
-    Run ids are digests of settings. The class variables below keep the ids of stored runs when settings change.
+    Run ids are digests of settings. The class variables below keep the ids of stored runs when settings are deleted or
+    renamed; one that is younger than stored runs has `exclude_if`, so that its default is neither written nor hashed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -36,8 +37,6 @@ class Settings(BaseModel):
     """Deleted settings with their last default: it is still accepted and hashed; other values are an error."""
     RENAMED: ClassVar[Mapping[str, str]] = {}
     """New name -> old name: the old one is still accepted and is the one that is hashed."""
-    ADDED: ClassVar[frozenset[str]] = frozenset()
-    """Settings that are younger than stored runs: not hashed at their default."""
 
     @model_validator(mode="before")
     @classmethod
@@ -64,9 +63,7 @@ class Settings(BaseModel):
 
     def hashed_values(self) -> dict[str, Any]:
         """Return the settings as the run id covers them."""
-        fields = type(self).model_fields
-        unchanged = {name for name in self.ADDED if getattr(self, name) == fields[name].default}
-        values = self.model_dump(mode="json", exclude=unchanged)
+        values = self.model_dump(mode="json")
         return {self.RENAMED.get(name, name): value for name, value in values.items()} | dict(self.RETIRED)
 
 
@@ -74,6 +71,7 @@ class _Data(Settings):
     """Which part of the stream is used, and how images are augmented."""
 
     classes_per_task: int | tuple[int, ...] | None = None
+    class_order: tuple[int, ...] | None = Field(None, exclude_if=operator.not_)  # as `Train.optimizer`
     class_order_seed: int | None = None
     images_per_class: int | None = Field(None, gt=0)
     test_images_per_class: int | None = Field(None, gt=0)
@@ -107,7 +105,6 @@ class _Model(Settings):
 class Train(Settings):
     """Stage 1: the representation (or, for the replay family, everything)."""
 
-    # The default is not written: the setting is younger than many runs, whose ids cover all settings.
     optimizer: Literal["sgd", "adamw"] = Field("sgd", exclude_if="sgd".__eq__)
     """adamw: with betas 0.9 and 0.999; momentum is not used."""
     epochs: int = Field(100, gt=0)
@@ -128,7 +125,7 @@ class Train(Settings):
     """Whose schedule gives the lr after the warm-up: that of the task, or in every task one of train.epochs epochs."""
     keep_optimizer: bool = True
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
-    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `runs.precision`."""
+    """Of convolutions and linear layers; auto: bfloat16 where device and encoder gain from it, see `settle`."""
 
 
 class _Probe(Settings):
@@ -143,7 +140,7 @@ class _Probe(Settings):
     momentum: float = Field(0.9, ge=0, lt=1)
     milestones: tuple[int, ...] = (60, 75, 90)
     decay: float = Field(0.2, gt=0, le=1)
-    nearest_mean: float = Field(0.0, ge=0, exclude_if=operator.not_)  # as `Train.optimizer`
+    nearest_mean: float = Field(0.0, ge=0, exclude_if=operator.not_)
     """Weight of the log-probabilities of the nearest class mean of the memory, added to the scores."""
 
 

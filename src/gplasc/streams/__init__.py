@@ -12,12 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gplasc.streams.catalog import find_stream, list_streams
+from gplasc.streams.files import Dataset, Split
 from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
     from gplasc.streams._fingerprint import fingerprint
     from gplasc.streams.arrays import from_dataset
-    from gplasc.streams.dataset import Budget, Dataset, Split, build_stream
+    from gplasc.streams.dataset import Budget, build_stream
     from gplasc.streams.opening import open_stream
     from gplasc.streams.stream import Samples, Stream, Task
 

@@ -1,7 +1,5 @@
 """Unpacking archives: nothing outside the target folder, bounded in size, and whole or not at all."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib
@@ -30,17 +28,11 @@ MEMBER_BYTES = 2**30
 MEMBERS = 250_000
 _HEADER_BYTES = 2**20
 
+_Member = tuple[str, int, Callable[[], object]]  # its name and size, and what writes it
 _DECOMPRESS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+_BAD_CONTENT = (zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError)
 # RuntimeError: a zip with a password, or with a compression that cannot be read.
-_DAMAGED = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    gzip.BadGzipFile,
-    RuntimeError,
-)
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, *_BAD_CONTENT, RuntimeError)
 
 
 def extract(archive: Path, into: Path) -> Path:
@@ -67,9 +59,6 @@ def extract(archive: Path, into: Path) -> Path:
             "make room, or name another cache folder with GPLASC_CACHE"
         ) from error
     return target
-
-
-_Member = tuple[str, int, Callable[[], object]]  # its name and size, and what writes it
 
 
 def _unpack(archive: Path, target: Path) -> None:
@@ -100,8 +89,8 @@ def _zip_members(archive: Path, target: Path) -> Iterator[_Member]:
     """Yield the members of a zip; zipfile itself keeps names inside the target."""
     with open_regular(archive) as file, zipfile.ZipFile(file) as packed:
         for member in packed.infolist():
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise tarfile.ReadError(f"its member {member.filename!r} is a link")
+            if stat.S_ISLNK(member.external_attr >> 16) or member.comment:  # one may hide the next member
+                raise tarfile.ReadError(f"its member {member.filename!r} is a link or has a comment")
             yield member.filename, member.file_size, partial(packed.extract, member, target)
 
 

@@ -1,7 +1,5 @@
 """Image files are decoded once, to one file of uint8 pixels on disk, which is memory-mapped from then on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -23,24 +23,19 @@ _ROWS = 1024
 
 
 def fingerprint(source: str | Path | Stream, *, data_dir: str | Path | None = None) -> str:
-    """Return a digest of the data that a stream is made of.
+    """Return a digest of the data that a stream is made of: 64 hexadecimal digits.
 
-    It covers the content of every file that is read, with its path below the data set's folder, its class and
-    its split, so a changed pixel, an added image or class, or another label changes it; the place, the times
-    and the names of outer folders do not. Archives count by what they hold. Settings (image size, order of
-    the classes, seed, budgets) are not part of it. Two formats of one data set (python and binary CIFAR,
-    gzipped and plain MNIST) have different digests.
+    It covers the content of every file that is read, with its path below the data set's folder, its class and its
+    split, but neither the place and times of files nor settings (image size, order of the classes, seed, budgets).
+    Archives count by what they hold. Two formats of one data set (python and binary CIFAR, gzipped and plain MNIST)
+    have different digests. Streams without files are identified by their name.
 
-    The digest of files is kept in the user's cache folder under their paths, sizes and times, so that they are
-    read once. That of a `Stream` object covers images, labels, class names and normalization of every task and
-    is computed at each call. Streams without files are identified by their name.
+    The digest of files is kept in the user's cache folder under their paths, sizes and times, so that they are read
+    once. That of a `Stream` object covers images, labels, class names and normalization, and is computed at each call.
 
     Args:
         source: What `gplasc.streams.open_stream` takes, or an open stream.
         data_dir: As for `open_stream`.
-
-    Returns:
-        64 hexadecimal digits.
 
     Raises:
         UserError: If there is no such stream, or its files are missing or cannot be read.
@@ -51,10 +46,8 @@ def fingerprint(source: str | Path | Stream, *, data_dir: str | Path | None = No
     with readable(source):
         files = request.info.read(request)
         if isinstance(files, ImageFiles):
-            facts = [
-                f"{file}\0{files.class_names[label]}\0{'test' if is_test else 'train'}"
-                for file, label, is_test in files.images
-            ]
+            classes = files.class_names
+            facts = [f"{file}\0{classes[y]}\0{'test' if test else 'train'}" for file, y, test in files.images]
             return _of_files(files.root, files.names, [*facts, *files.class_names])
         if files.paths:
             # Several files are told apart by their names; that of a single one is the user's choice.

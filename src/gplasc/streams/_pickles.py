@@ -4,8 +4,6 @@
 nothing nested is hashed (a few bytes could take forever), and only stand-ins of arrays take a state.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 from collections.abc import Callable

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gplasc.errors import UserError
-from gplasc.streams.dataset import Budget, Dataset, Split, build_stream, check_image_size
+from gplasc.streams.dataset import Budget, build_stream, check_image_size
+from gplasc.streams.files import Dataset, Split
 from gplasc.streams.stream import Stream
 
 MOST_BYTES = 4 * 2**30  # of images that are kept in memory at their own size
@@ -65,17 +66,11 @@ def dataset_of_images(
             "give images of one size, or set image_size to resize them"
         )
     channels = max(map(len, every))
-    x, x_test = (
-        torch.stack([image.expand(channels, -1, -1) for image in images]) for images, _ in (train, test)
-    )
+    x, x_test = (torch.stack([one.expand(channels, -1, -1) for one in split[0]]) for split in (train, test))
     planes = [x[:, channel].numpy() for channel in range(channels)]
-    return labeled_dataset(
-        (x, train[1]),
-        (x_test, test[1]),
-        class_names,
-        normalization=([plane.mean() / 255 for plane in planes], [plane.std() / 255 for plane in planes]),
-        name=name,
-    )
+    measured = [plane.mean() / 255 for plane in planes], [plane.std() / 255 for plane in planes]
+    stacked = (x, train[1]), (x_test, test[1])
+    return labeled_dataset(*stacked, class_names, normalization=measured, name=name)
 
 
 def labeled_dataset(
@@ -132,7 +127,7 @@ def from_dataset(
     class_names: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Stream:
-    """Make a stream of two data sets in the style of torchvision or of Hugging Face's ``datasets``.
+    """Make a stream, for ``gplasc.run(stream, ...)``, of two data sets as torchvision or Hugging Face has them.
 
     All images are read once and kept in memory as uint8. Leave out transforms that augment or normalize: the library
     does both, on whole batches.
@@ -152,17 +147,12 @@ def from_dataset(
             a Hugging Face ``ClassLabel``, or the labels.
         seed: Decides which images a budget or a validation split chooses.
 
-    Returns:
-        The stream, for ``gplasc.run(stream, ...)``.
-
     Raises:
         UserError: If an image or a label is not of an allowed kind.
     """
     check_image_size(image_size)
-    splits = [
-        _items(part, f"{name}, {split} split", image_size)
-        for part, split in ((train, "training"), (test, "test"))
-    ]
+    parts = {f"{name}, training split": train, f"{name}, test split": test}
+    splits = [_items(part, title, image_size) for title, part in parts.items()]
     names = class_names or getattr(train, "classes", None) or _class_label_names(train, splits[0][1])
     return build_stream(
         name,

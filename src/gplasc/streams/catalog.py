@@ -20,13 +20,7 @@ def list_streams() -> list[StreamInfo]:
 
 
 def find_stream(name: str | Path) -> tuple[StreamInfo, str]:
-    """Split a name such as `folder:PATH` into the stream's facts and what follows the colon.
-
-    Args:
-        name: A stream's name, or a `pathlib.Path` of a folder of images or of an npz file.
-
-    Returns:
-        The facts, and the argument ("" if there is none).
+    """Return the facts of a stream, and what follows the colon in a name such as `folder:PATH` ("" if nothing does).
 
     Raises:
         UserError: If there is no such stream, or its argument is missing or not allowed.
@@ -50,9 +44,8 @@ def stream_name(name: object) -> str:
     if isinstance(name, str):
         return name
     raise UserError(
-        f"a stream is named by text or a pathlib.Path, but {type(name).__name__} was given; "
-        'write for example "seq-digits" or Path("my-images"), or make a stream of a torch Dataset or of arrays with '
-        "gplasc.streams.from_dataset"
+        f"a stream is named by text or a pathlib.Path, but {type(name).__name__} was given; write for example "
+        '"seq-digits" or Path("my-images"), or make a stream of a data set with gplasc.streams.from_dataset'
     )
 
 

@@ -1,7 +1,5 @@
 """What is behind `gplasc data list | path | check`."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from functools import partial

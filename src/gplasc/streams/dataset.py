@@ -1,4 +1,4 @@
-"""A whole data set, as its files give it, and how it is cut into a stream of tasks."""
+"""How a data set is cut into a stream of tasks."""
 
 from __future__ import annotations
 
@@ -16,37 +16,8 @@ from torch import Tensor
 from gplasc.errors import UserError
 from gplasc.random import Generators
 from gplasc.streams._storage import MappedImages
+from gplasc.streams.files import Dataset, Split
 from gplasc.streams.stream import Samples, Stream, TaskPlan
-
-
-@dataclass(frozen=True)
-class Split:
-    """Images, (M, C, H, W) uint8 in memory or in a file, and labels, (N,) int64, as the data set numbers them.
-
-    rows: (N,) int64, which image each label belongs to; None: the images in their order, N = M.
-    """
-
-    images: Tensor | MappedImages
-    labels: Tensor
-    rows: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """What a reader returns: two splits, the names of the classes, constants, and notes for the user.
-
-    classes_per_task is the default where it is not the catalog's; features says that they take the place of images.
-    """
-
-    train: Split
-    test: Split
-    class_names: tuple[str, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    notes: tuple[str, ...] = ()
-    classes_per_task: int | None = None
-    features: bool = False
-
 
 _COUNT = (Integral, lambda number: number >= 1, "a whole number, at least 1")
 _ALLOWED: tuple[tuple[str, type, Callable[[Any], bool], str], ...] = (
@@ -66,9 +37,6 @@ class Budget:
         fraction: Share of the training images of each class, in place of a number; at least one is used.
         test_images_per_class: Test images of each class.
         validation: Share of these training images that is held out; at least one, where there are two.
-
-    Raises:
-        UserError: If a number is not allowed.
     """
 
     images_per_class: int | None = None
@@ -135,14 +103,10 @@ def build_stream(
     places[order] = torch.arange(len(order))
     train = _cut(dataset.train, used[~held_out], places, sizes)
     test = _cut(dataset.test, tested, places, sizes)
-    validation = (
-        _cut(dataset.train, used[held_out], places, sizes) if budget.validation else [None] * len(sizes)
-    )
+    held = _cut(dataset.train, used[held_out], places, sizes)
+    parts = zip(train, test, held if budget.validation else [None] * len(sizes), strict=True)
     names = iter(dataset.class_names[number] for number in order)
-    plans = [
-        TaskPlan(tuple(itertools.islice(names, size)), *parts)
-        for size, parts in zip(sizes, zip(train, test, validation, strict=True), strict=True)
-    ]
+    plans = [TaskPlan(tuple(itertools.islice(names, n)), *part) for n, part in zip(sizes, parts, strict=True)]
     _, channels, height, width = dataset.train.images.shape
     return Stream(
         name,
@@ -184,9 +148,8 @@ def _class_order(count: int, order: Sequence[int] | None, seed: int | None) -> l
         return list(range(count))
     chosen = _whole_numbers(order)
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(count)):
-        raise UserError(
-            f"class_order is {order!r:.99}; list numbers from 0 to {count - 1}, each at most once"
-        )
+        allowed = f"numbers from 0 to {count - 1}, each at most once"
+        raise UserError(f"class_order is {order!r:.99}; list {allowed}")
     return chosen
 
 

@@ -38,7 +38,7 @@ class Undecodable(UserError):
     def __init__(self, name: object, reason: str) -> None:
         super().__init__(
             f"{printable(str(name), lines=False)} cannot be decoded ({reason}); "
-            "replace it or leave it out, for image files with --skip-corrupt"
+            "replace it or leave it out, for image files with --skip-corrupt (skip_corrupt=True in Python)"
         )
 
 
@@ -63,8 +63,8 @@ def decode_image(
 ) -> Tensor:
     """Decode an open image file: (3, H, W) uint8, or (1, H, W) for gray images if `gray` is set.
 
-    It is resized to `size` x `size` pixels if that is given, and turned the way the camera was held if `upright` is
-    set. `spend` is told the number of pixels before they are decoded, and may raise UserError.
+    It is resized to `size` x `size` pixels if that is given; `upright` turns it the way the camera was held. `spend` is
+    told the number of pixels before they are decoded, and may raise UserError.
     """
     from PIL import Image
     from PIL.JpegImagePlugin import JpegImageFile

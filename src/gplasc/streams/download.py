@@ -1,7 +1,5 @@
 """Downloading data sets from their publishers: checksum, progress bar, and resuming where it broke off."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of published data sets, and lists of image files with labels."""
+"""What readers of data sets return, and the files that they read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from gplasc._io.reading import read_bytes, read_text, readable
 from gplasc.errors import UserError
 
 if TYPE_CHECKING:
-    from gplasc.streams.dataset import Dataset
+    from torch import Tensor
 
+    from gplasc.streams._storage import MappedImages
+
+TEST_NAMES = ("test", "val", "valid", "validation")
+"""Of the test split in a user's folder; the first one that is there is used."""
 _Item = TypeVar("_Item")
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -74,6 +78,35 @@ class ImageFiles:
     def names(self) -> list[str]:
         """The paths of the images below `root`."""
         return [name for name, _, _ in self.images]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images, (M, C, H, W) uint8 in memory or in a file, and labels, (N,) int64, as the data set numbers them.
+
+    rows: (N,) int64, which image each label belongs to; None: the images in their order, N = M.
+    """
+
+    images: Tensor | MappedImages
+    labels: Tensor
+    rows: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A whole data set: two splits, the names of the classes, constants, and notes for the user.
+
+    classes_per_task is the default where it is not the catalog's; features says that they take the place of images.
+    """
+
+    train: Split
+    test: Split
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+    classes_per_task: int | None = None
+    features: bool = False
 
 
 @dataclass(frozen=True)

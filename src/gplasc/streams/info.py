@@ -47,6 +47,12 @@ class StandIn:
     settings: Mapping[str, object] = field(default_factory=dict)  # of the run, that change with it
     reduced: str = ""  # where its images are smaller than the real ones
 
+    @classmethod
+    def of_photographs(cls, tasks: int, classes: int, image_size: int, further: str = "") -> StandIn:
+        """Return patterns of 16 px in the place of photographs; `further` is added to the name of the stream."""
+        stream = f"synthetic:tasks={tasks},classes={classes},size=16,channels=3,train=4,test=2{further}"
+        return cls(stream, {"train.batch": 64}, f"images of 16 instead of {image_size} px")
+
 
 @dataclass(frozen=True)
 class StreamInfo:

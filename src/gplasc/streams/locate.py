@@ -1,7 +1,5 @@
 """Where data is looked for, and where files made from it are kept."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -52,15 +50,14 @@ def locate(request: Request, *, unpack: bool = True) -> Path:
         places = ", ".join(map(str, (*search_places(request.data_dir), *layout.elsewhere)))
         raise UserError(
             f"{info.name} was not found (searched: {places}); put {files} into one of these places, "
-            f"or name its place with --data-dir, or run `gplasc data get {info.name}`"
+            f"or name its place with --data-dir (data_dir= in Python), or run `gplasc data get {info.name}`"
         )
     if not unpack or path.is_dir():
         return path
     folder = _folder_in(extract(path, cache_folder() / "unpacked"), layout)
     if folder is None:
-        raise UserError(
-            f"{path} holds no {' or '.join(layout.folders)} folder for {info.name}; give the official archive"
-        )
+        names = " or ".join(layout.folders)
+        raise UserError(f"{path} holds no {names} folder for {info.name}; give the official archive")
     return folder
 
 

@@ -14,8 +14,8 @@ from gplasc._io.text import printable
 from gplasc.errors import UserError
 from gplasc.streams._cache import decode
 from gplasc.streams.catalog import new_request, stream_name
-from gplasc.streams.dataset import Budget, Dataset, Split, build_stream, check_image_size
-from gplasc.streams.files import ArrayFiles, ImageFiles
+from gplasc.streams.dataset import Budget, build_stream, check_image_size
+from gplasc.streams.files import ArrayFiles, Dataset, ImageFiles, Split
 from gplasc.streams.info import Request
 from gplasc.streams.stream import Stream
 
@@ -38,8 +38,7 @@ def open_stream(
     """Open a stream by name; `gplasc.streams.list_streams()` tells which there are.
 
     Args:
-        name: A stream's name, or a `pathlib.Path` of a folder with one folder for each class or of an npz
-            file.
+        name: A stream's name, or a `pathlib.Path` of a folder with one folder for each class or of an npz file.
         data_dir: A folder that holds the data set or its archive, or the archive itself; searched before
             GPLASC_DATA and the user's cache folder.
         classes_per_task: A number, or a list with one number for each task; default: as in the literature.
@@ -52,9 +51,6 @@ def open_stream(
         image_size: Width and height in pixels, where images are decoded from files.
         seed: Decides which images a budget, a validation split or a split of a folder chooses.
         skip_corrupt: Leave undecodable images out and say so in `stream.notes`, instead of stopping.
-
-    Returns:
-        The stream.
 
     Raises:
         UserError: If a setting is not allowed, or files are missing, damaged or refused.
@@ -90,9 +86,8 @@ def _read(request: Request) -> Dataset:
     published = (request.info.train_images or 0) + (request.info.test_images or 0)
     # A part may be meant, or a file may be cut short.
     if request.info.needs_download and train + test < published:
-        notes += (
-            f"the files hold {train:,} training and {test:,} test images, {published:,} were published",
-        )
+        held = f"{train:,} training and {test:,} test images"
+        notes += (f"the files hold {held}, {published:,} were published",)
     names = tuple(printable(name, lines=False) for name in dataset.class_names)
     return replace(dataset, class_names=names, notes=notes)
 
@@ -103,9 +98,7 @@ def _decode(files: ImageFiles, request: Request) -> Dataset:
     images, kept, skipped = decode(info.kind, files, request.image_size, skip_corrupt=request.skip_corrupt)
     labels = torch.tensor([label for _, label, _ in files.images], dtype=torch.int64)[kept]
     is_test = torch.tensor([is_test for _, _, is_test in files.images], dtype=torch.bool)[kept]
-    train, test = (
-        Split(images, labels[chosen], rows=chosen.nonzero().squeeze(1)) for chosen in (~is_test, is_test)
-    )
+    train, test = (Split(images, labels[mask], mask.nonzero().squeeze(1)) for mask in (~is_test, is_test))
     notes = files.notes
     if skipped:
         shown = ", ".join(printable(name, lines=False) for name in skipped[:5]) + ", ..." * (len(skipped) > 5)

@@ -1,7 +1,5 @@
 """A picture of a stream: sample images of each task, as they are and as the contrastive methods see them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
@@ -23,9 +21,7 @@ def draw_preview(stream: Stream, path: Path, *, tasks: int = 5, images: int = 3)
         raise UserError(f"{path} does not end in .png; the picture is a PNG file")
     generator = torch.Generator().manual_seed(0)
     shown = stream[:tasks]
-    widths = [
-        images + (0.2 if number else 1.7) for number in range(len(shown))
-    ]  # the first with the names of the rows
+    widths = [images + 1.7, *[images + 0.2] * (len(shown) - 1)]  # the first with the names of the rows
     figure = Figure(figsize=(sum(widths), 0.6 + len(_ROWS)), layout="constrained")
     parts = figure.subfigures(1, len(shown), squeeze=False, width_ratios=widths)[0]
     for task, part in zip(shown, parts, strict=True):

@@ -46,15 +46,9 @@ class Samples:
 
 @dataclass(frozen=True)
 class Task:
-    """One step of a stream.
+    """One step of a stream: its number, from 0, the range of its labels with their names, and its samples.
 
-    Attributes:
-        index: The number of the task, from 0.
-        classes: The range of its labels.
-        class_names: Their names.
-        train: The samples to learn from.
-        test: The samples to evaluate on.
-        validation: The part of the training samples that is held out, if any is.
+    `validation` is the part of the training samples that is held out, if any is.
     """
 
     index: int
@@ -152,10 +146,8 @@ class Stream(Sequence[Task]):
             part = read()
             return replace(part, y=part.y + first)
 
-        train, test = samples(plan.train), samples(plan.test)
-        return Task(
-            number, classes, plan.class_names, train, test, plan.validation and samples(plan.validation)
-        )
+        parts = samples(plan.train), samples(plan.test), plan.validation and samples(plan.validation)
+        return Task(number, classes, plan.class_names, *parts)
 
     # Copies and pickles are without the tasks that were read, and without what follows from all tasks.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gplasc._io.table import Column, Table
-from gplasc.results.group import Group, differing_settings, say_differing
+from gplasc.results.group import CLASS_IL, Group, differing_settings, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS, Difference, holm
-from gplasc.study.stored import CLASS_IL, Results
+from gplasc.study.stored import Results
 
 _LEVEL = 0.05
 
@@ -19,9 +19,9 @@ class _Test:
     row: Group
     base: Group | None
     paired: Difference
-    p: float
     others: tuple[str, ...]
     """The differences to the further bases, in words."""
+    p: float = 1.0
 
     @property
     def verdict(self) -> str:
@@ -34,17 +34,15 @@ class _Test:
 def _run_tests(results: Results) -> list[_Test]:
     """Return the tests of the family on every stream and with every buffer."""
     groups = results.groups(stage="test")
-    rows = [group for group in groups if group.labels["row"] in results.plan.family]
-    bases = [row.base_among(groups) for row in rows]
-    paired = [
-        row.difference(CLASS_IL, base) if base else Difference.of({}, {})
-        for row, base in zip(rows, bases, strict=True)
-    ]
-    others = []
-    for row in rows:
+    tests = []
+    for row in (group for group in groups if group.labels["row"] in results.plan.family):
+        base = row.base_among(groups)
+        paired = row.difference(CLASS_IL, base) if base else Difference.of({}, {})
         gains = {name: row.gain(CLASS_IL, groups, number) for number, name in enumerate(row.bases) if number}
-        others.append(tuple(f"{gain.mean:+.2f} over {name}" for name, gain in gains.items() if gain))
-    return list(map(_Test, rows, bases, paired, holm([one.p for one in paired]), others))
+        others = tuple(f"{gain.mean:+.2f} over {name}" for name, gain in gains.items() if gain)
+        tests.append(_Test(row, base, paired, others))
+    corrected = holm([test.paired.p for test in tests])
+    return [replace(test, p=p) for test, p in zip(tests, corrected, strict=True)]
 
 
 def tests_table(results: Results, stream: str) -> Table | None:
@@ -55,10 +53,8 @@ def tests_table(results: Results, stream: str) -> Table | None:
         if test.row.labels["stream"] == stream and test.base and test.paired.count:
             welch = Difference.welch(test.base.by_seed(CLASS_IL), test.row.by_seed(CLASS_IL))
             p = f"{test.p:.3g}" if test.paired.count >= ENOUGH_PAIRS else None
-            names = (test.row.row, test.base.row)
-            rows.append(
-                [results.caption.buffer(test.row), *names, str(test.paired), str(welch), p, test.verdict]
-            )
+            place = (results.caption.buffer(test.row), test.row.row, test.base.row)
+            rows.append([*place, str(test.paired), str(welch), p, test.verdict])
     if not rows:
         return None
     heads = ("", "compared with", "paired difference", "Welch's interval", "corrected p", "")
@@ -89,14 +85,12 @@ def conclusion(results: Results) -> str:
         return "Nothing was compared: no row has a base with the same seeds."
     places = {(test.row.labels["stream"], test.row.labels.get("buffer")) for test in tests}
     texts = [_say(test, len(planned), several=len(places) > 1) for test in tests]
-    apart = dict.fromkeys(
-        name for test in tests if test.base for name in differing_settings([test.row, test.base])
-    )
-    same = "each row has the shared settings of the base it is compared with"
+    pairs = [(test.row, test.base) for test in tests if test.base]
+    apart = dict.fromkeys(name for pair in pairs for name in differing_settings(pair))
     scale = "At scale smoke, where numbers mean nothing: " if results.plan.scale == "smoke" else ""
-    return f"{scale}{'; '.join(texts)}; " + (
-        f"they differ from their bases in {', '.join(apart)}." if apart else f"{same}."
-    )
+    fair = "each row has the shared settings of the base it is compared with"
+    fair = f"they differ from their bases in {', '.join(apart)}" if apart else fair
+    return f"{scale}{'; '.join(texts)}; {fair}."
 
 
 def _say(test: _Test, count: int, *, several: bool) -> str:

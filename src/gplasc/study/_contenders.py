@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.settings.components import is_file
+from gplasc.runs.spec import full_name
+from gplasc.settings.components import is_file, short_name
 from gplasc.settings.parse import parse_assignments
 from gplasc.settings.types import Config
 from gplasc.streams import find_stream
-from gplasc.study._grid import parse_axes
 from gplasc.study.cell import Cell
 from gplasc.study.experiment import Experiment, Row
 from gplasc.study.plan import ComparePlan
-from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_trials
+from gplasc.study.points import NOT_SEARCHED, Axes, axes_of, fair_space, make_trials, parse_axes
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,13 @@ class Contender:
 
     def in_settings_of(self, other: Contender) -> Contender:
         """Return this row with all settings that it shares with another one, under a name that says so."""
-        own, name = self.final.flat(), f"{self.row.name} (settings of {other.row.name})"
-        shared = {
-            n: v for n, v in other.final.flat().items() if "." in n and n in own and n not in NOT_SEARCHED
-        }
+        name, theirs = f"{self.row.name} (settings of {other.row.name})", other.final.flat()
+        both = {setting for setting in self.final.flat() if "." in setting} - {*NOT_SEARCHED}
+        shared = {setting: value for setting, value in theirs.items() if setting in both}
         row = self.row.with_settings({**(self.chosen or {}), **shared})
+        row = row.model_copy(update={"name": name, "base": None})
         preset = replace(self.preset, labels={**self.preset.labels, "row": name})
-        return Contender(
-            self.experiment, row.model_copy(update={"name": name, "base": None}), preset, chosen={}
-        )
+        return Contender(self.experiment, row, preset, chosen={})
 
     def cells(
         self, stage: str, settings: Mapping[str, Any], seeds: Iterable[int], **labels: float
@@ -75,9 +71,7 @@ class Contender:
         row, (stream, buffer) = self.row.with_settings(settings), self.place
         cells = [self.experiment.cell(row, stream, buffer, seed, self.config.scale) for seed in seeds]
         bases = (*self.bases, *self.row.also) if stage == "test" else cells[0].bases
-        return [
-            replace(cell, labels={"stage": stage, **cell.labels, **labels}, bases=bases) for cell in cells
-        ]
+        return [replace(c, labels={"stage": stage, **c.labels, **labels}, bases=bases) for c in cells]
 
 
 def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender]:
@@ -104,6 +98,7 @@ def plan_contenders(plan: ComparePlan, experiment: Experiment) -> list[Contender
         config = composed.cell(row, stream, buffer, 0, plan.scale).spec.config
         row = row.with_settings({name: given[name] for name in given if name in _names(config)})
         contenders.append(Contender(composed, row, composed.cell(row, stream, buffer, 0, plan.scale)))
+        contenders[-1].preset.spec.require_presets()
     configs = [one.config for one in contenders]
     if plan.tunes and any(config.data.evaluate_on != "test" for config in configs):
         raise UserError(
@@ -129,16 +124,19 @@ def _compose(experiment: Experiment, plan: ComparePlan) -> Experiment:
         find_stream(stream)  # a wrong name is one error, not one for each run
     rows = list(experiment.rows)
     if plan.methods:
+        some_own = any(map(is_file, plan.methods))
         rows = [row for row in rows if row.method in plan.methods]
         known = {row.method for row in rows if not row.plugins}
-        rows += [Row(name=_stem(method), method=method) for method in plan.methods if method not in known]
+        for method in (name for name in plan.methods if name not in known):
+            like = plan.like if is_file(method) or not some_own else None
+            rows.append(Row(name=short_name(method), method=method, like=like))
     if plan.plugins:
         own = {(row.name, row.plugins): row for row in rows}
         alone, rows = [row for row in rows if not row.plugins], []
         for row in alone:
             rows.append(row)
             for plugin in plan.plugins:
-                name = f"{row.name}+{_stem(plugin)}"
+                name = f"{row.name}+{short_name(plugin)}"
                 fresh = row.model_copy(update={"name": name, "plugins": (plugin,), "base": row.name})
                 rows.append(own.get((name, (plugin,)), fresh))
     rows += plan.rows
@@ -188,11 +186,10 @@ def _names(config: Config) -> set[str]:
 
 
 def _check_known(noun: str, names: Iterable[str], configs: Sequence[Config]) -> None:
+    every = {full: full for config in configs for full in config.flat() if "." in full}
     for name in names:
         if not any(name in _names(config) for config in configs):
-            every = {full for config in configs for full in config.flat() if "." in full}
-            raise UserError(f"no row has the {noun} '{name}'; {did_you_mean(name, every)}")
-
-
-def _stem(name: str) -> str:
-    return Path(name).stem if is_file(name) else name
+            try:
+                full_name(name, every)
+            except UserError as error:
+                raise UserError(f"no row has the {noun} '{name}'; {str(error).partition('; ')[2]}") from None

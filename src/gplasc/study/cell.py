@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Literal
 
 from gplasc._io.display import Moment
 from gplasc._io.text import duration
+from gplasc.errors import UserError
 from gplasc.results.record import Record
 from gplasc.runs.spec import RunSpec
 from gplasc.runs.workspace import Workspace
@@ -49,16 +50,20 @@ class Cell:
         return row_name(row, self.spec.config.flat())
 
     @property
-    def column(self) -> str:
-        """The column of a run that has a row, in words: stream and buffer."""
-        names = ("stream", "buffer") if "row" in self.labels else ()
-        return " ".join(str(self.labels[name]) for name in names if name in self.labels)
-
-    @property
     def text(self) -> str:
-        """The cell in words."""
-        where = f" on {self.column}" if self.column else ""
-        return f"{self.row}{where}, seed {self.seed}"
+        """The cell in words: its row, where it has one also stream and buffer, and the seed."""
+        names = ("stream", "buffer") if "row" in self.labels else ()
+        column = " ".join(str(self.labels[name]) for name in names if name in self.labels)
+        return f"{self.row}{f' on {column}' if column else ''}, seed {self.seed}"
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse seeds that are negative or given twice."""
+    for seed in seeds:
+        if seed < 0:
+            raise UserError(f"the seed {seed} is negative; seeds are whole numbers from 0")
+        if seeds.count(seed) > 1:
+            raise UserError(f"the seed {seed} is given twice; give every seed once")
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,97 @@ from pathlib import Path
 from typing import Any
 
 from gplasc._io.display import Display
+from gplasc._io.display import display as open_display
 from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_text
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.results.group import Group
+from gplasc.results.group import CLASS_IL, Group
 from gplasc.results.record import RECORD
 from gplasc.runs.workspace import Workspace
 from gplasc.settings.parse import parse_assignments
+from gplasc.settings.types import Scale
+from gplasc.streams.catalog import stream_name
 from gplasc.study._conclusions import conclusion
 from gplasc.study._contenders import Contender, plan_contenders, with_settings_of_others
 from gplasc.study.cell import Cell, Executor
 from gplasc.study.compute import print_failures
 from gplasc.study.experiment import Caption, Experiment, scale_statement
 from gplasc.study.plan import ComparePlan
-from gplasc.study.processes import Processes
+from gplasc.study.processes import Processes, ThisProcess
 from gplasc.study.search import on_validation
-from gplasc.study.stored import CLASS_IL, OVERLAP, Results, choose, read_results
+from gplasc.study.stored import OVERLAP, Results, choose, read_results
 from gplasc.study.study import Study
 from gplasc.study.tables import comparison_tables, write_comparison
+
+
+def compare(
+    stream: str | Path,
+    methods: Sequence[str] | str,
+    plugins: Sequence[str] | str = (),
+    seeds: Sequence[int] = (0, 1, 2),
+    *,
+    tune: int | None = None,
+    buffers: Sequence[int] = (),
+    like: str | None = None,
+    scale: Scale = "cpu",
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    device: str | None = None,
+    workers: int = 1,
+    quiet: bool = False,
+    **settings: Any,
+) -> Study:
+    """Compare methods with and without plug-ins on a stream; the same as ``gplasc compare``.
+
+    Complete runs are not computed again. Tables are written into a folder of ``out``.
+
+    >>> from gplasc.results.group import CLASS_IL
+    >>> study = gplasc.compare("seq-digits", ["co2l", "er"], ["gplasc"], seeds=(0, 1))  # doctest: +SKIP
+    >>> for group in study.groups(stage="test"):  # doctest: +SKIP
+    ...     print(group.labels["row"], group.spread(CLASS_IL))
+
+    Args:
+        stream: Name of a stream.
+        methods: Names of methods, or paths of Python files with your own.
+        plugins: Names of plug-ins, or paths of Python files; each is added to each method.
+        seeds: Seeds of the runs on test.
+        tune: Trials that every row is tuned with, on a validation split; default: the presets are used.
+        buffers: Sizes of the memory; default: that of the preset.
+        like: Built-in method whose presets methods of your own take; default: those that their classes name.
+        scale: ``"paper"``, ``"cpu"`` or ``"smoke"``.
+        out: Folder of all runs.
+        data_dir: Where data sets are; default: ``GPLASC_DATA``, then the user's cache folder.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``; default: the accelerator if there is one.
+        workers: Runs that are computed at the same time. More than one need processes of their own: a script then
+            calls this function below ``if __name__ == "__main__":``.
+        quiet: No progress.
+        **settings: Settings of all rows by the names of ``gplasc show``; they are not searched.
+
+    Returns:
+        The runs. Those on test have the label ``stage="test"``, the trials ``stage="tuning"``.
+
+    Raises:
+        UserError: If something that was given is not allowed.
+        Interrupted: If a signal asked to stop.
+    """
+    plan = ComparePlan(
+        streams=(stream_name(stream),),
+        methods=(methods,) if isinstance(methods, str) else tuple(methods),
+        plugins=(plugins,) if isinstance(plugins, str) else tuple(plugins),
+        seeds=tuple(seeds),
+        trials=1 if tune is None else tune,
+        buffers=tuple(buffers),
+        like=like,
+        scale=scale,
+        set=tuple(f"{name}={'none' if v is None else json.dumps(v)}" for name, v in settings.items()),
+    )
+    workspace, display = Workspace(Path(out), data_dir, device), open_display(quiet)
+
+    def open_executor() -> Executor:
+        return ThisProcess(display) if workers == 1 else Processes(workers)
+
+    return compare_rows(plan, methods_alone(plan), workspace, open_executor, display=display)[0]
 
 
 def compare_rows(
@@ -51,8 +123,6 @@ def compare_rows(
     """
     contenders = plan_contenders(plan, experiment)
     plan = plan.model_copy(update={"family": _family(plan, contenders)})
-    for contender in contenders:
-        contender.preset.spec.require_presets()
     earlier = read_results(summary) if summary is not None and summary.exists() else None
     known = {} if earlier is None else earlier.by_run()
 
@@ -80,7 +150,9 @@ def compare_rows(
         numbers |= {} if mean is None else {OVERLAP: round(mean, 4)}
     has_overlap = any(OVERLAP in numbers for numbers in study.numbers.values())
     kept = experiment.model_dump(include={"title", "published", "comparable", "notes"})
-    kept["changed"] = (*parse_assignments(plan.set), *(["what was tuned"] if plan.tunes else []))
+    own = (name for row in plan.rows for name in row.settings)
+    given = dict.fromkeys([*parse_assignments(plan.set), *own])
+    kept["changed"] = (*given, *(["what was tuned"] if plan.tunes else []))
     statement = scale_statement(tests or study.cells, kept["changed"])
     results = Results.of(
         _stored_groups(plan, contenders, study),

@@ -50,6 +50,8 @@ def compute(
     if isinstance(cells, Sequence):
         cells = _unique(cells)
         computation.display.begin(cells, later)
+        for note in dict.fromkeys(note for cell in cells for note in cell.spec.notes):
+            computation.display.say(note)
     else:
         slots = executor.slots
     try:

@@ -8,9 +8,9 @@ from gplasc._io.display import Display
 from gplasc._io.table import Table
 from gplasc.report.page import build_report
 from gplasc.report.projection import feature_sphere
-from gplasc.report.section import Section
+from gplasc.report.render import Section
 from gplasc.report.sphere import Sphere
-from gplasc.results.group import Measure
+from gplasc.results.group import CLASS_IL, Measure
 from gplasc.runs.result import Restored
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
@@ -30,7 +30,7 @@ _SETTINGS = {
     "train.first_epochs": 40,
 }
 _MEASURES = {
-    "class-IL": Measure("final_accuracy", scenario="class_il"),
+    "class-IL": CLASS_IL,
     "task-IL": Measure("final_accuracy", scenario="task_il"),
     "forgetting": Measure("forgetting", scenario="class_il"),
 }

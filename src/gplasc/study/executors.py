@@ -53,11 +53,11 @@ class Engine:
         from gplasc.study.processes import Processes
 
         if self.engine == "processes":
-            for option in ("address", "cpus", "gpus", "storage"):
-                if getattr(self, option) is not None:
-                    raise UserError(
-                        f"--{option} was given without a cluster; add --engine ray, or leave it out"
-                    )
+            of_ray = ("address", "cpus", "gpus", "storage")
+            if given := [option for option in of_ray if getattr(self, option) is not None]:
+                raise UserError(
+                    f"--{given[0]} was given without a cluster; add --engine ray, or leave it out"
+                )
         elif single:
             raise UserError("this experiment measures time, one run after the other; leave out --engine ray")
         elif self.workers is not None:

@@ -13,12 +13,11 @@ from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.results.group import Group, Measure
-from gplasc.runs.spec import RunRequest, RunSpec
+from gplasc.runs.spec import RunRequest
 from gplasc.settings.types import Scale, Settings
 from gplasc.streams import list_streams
 from gplasc.streams.info import StandIn
-from gplasc.study._grid import check_seeds
-from gplasc.study.cell import Cell
+from gplasc.study.cell import Cell, check_seeds
 
 SEEDS: dict[str, tuple[int, ...]] = {"paper": (0, 1, 2, 3, 4), "cpu": (0, 1, 2), "smoke": (0,)}
 """Seeds of a scale unless the user names others; the paper averages five trials."""
@@ -63,6 +62,9 @@ class Row(Settings):
     name: str
     method: str
     plugins: tuple[str, ...] = ()
+    like: str | None = Field(
+        None, description="built-in method whose presets a method of a user's file takes"
+    )
     settings: dict[str, Any] = Field(default_factory=dict)
     base: str | None = Field(None, description="row that this one is compared with, seed by seed")
     also: tuple[str, ...] = Field((), description="further rows that this one is compared with")
@@ -128,11 +130,12 @@ class Experiment(Caption):
             replaced = {"data.image_size": None, **other.settings} if other else {}
             settings = {**replaced, **self.smoke, **settings}
         size = buffer if row.memory is None else row.memory
-        spec = RunRequest(stream, row.method, row.plugins, size, seed, scale, settings).resolve()
+        request = RunRequest(stream, row.method, row.plugins, size, seed, scale, settings, like=row.like)
+        spec = request.resolve()
         if other is not None:
             # The presets of the real stream hold; only its images are replaced.
             config = spec.config.model_copy(update={"stream": other.stream})
-            spec = RunSpec(config=config, sources=spec.sources)
+            spec = spec.model_copy(update={"config": config})
         labels = {"row": row.name, "stream": stream} | ({} if buffer is None else {"buffer": buffer})
         return Cell(labels, spec, () if row.base is None else (row.base,))
 
@@ -170,9 +173,8 @@ class Experiment(Caption):
         def facts(row: Row, stream: str, buffer: int | None) -> tuple[set[str], ...]:
             return {stream}, set() if buffer is None else {str(buffer)}, {row.name, row.group or row.name}
 
-        names = [
-            set().union(*kind) for kind in zip(*(facts(*place) for place in self._places()), strict=True)
-        ]
+        kinds = zip(*(facts(*place) for place in self._places()), strict=True)
+        names = [set().union(*kind) for kind in kinds]
         wanted = [[word for word in only if fnmatch.filter(known, word)] for known in names]
         for word in only:
             if not any(word in words for words in wanted):

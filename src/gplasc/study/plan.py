@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gplasc._io.reading import read_text
 from gplasc.errors import UserError
 from gplasc.settings.types import Scale, Settings
-from gplasc.study._grid import check_seeds
+from gplasc.study.cell import check_seeds
 from gplasc.study.experiment import Row
 
 
@@ -28,6 +28,7 @@ class ComparePlan(Settings):
     streams: tuple[str, ...] = ()
     buffers: tuple[int, ...] = ()
     methods: tuple[str, ...] = ()
+    like: str | None = None
     plugins: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     trials: int = 12
@@ -76,10 +77,10 @@ class ComparePlan(Settings):
             raise UserError("--seeds and --tune-seeds need at least one seed each")
         both = sorted({*self.seeds} & {*self.tune_seeds, *self.base_seeds})
         if both:
+            bases = f", and the bases are chosen with {', '.join(map(str, self.base_seeds))}"
             raise UserError(
                 f"the seed {both[0]} is given for tuning and for the test; --seeds and --tune-seeds must differ"
-                + (f", and the bases are chosen with {', '.join(map(str, self.base_seeds))}")
-                * (both[0] in self.base_seeds)
+                f"{bases if both[0] in self.base_seeds else ''}"
             )
         if self.trials < 1:
             option = "--trials" if self.experiment else "--tune"
@@ -119,9 +120,8 @@ class ComparePlan(Settings):
         if self.file:
             return shlex.join(["gplasc", "compare", "--plan", self.file])
         fields = ComparePlan.model_fields.items()
-        changed = {
-            name: getattr(self, name) for name, field in fields if getattr(self, name) != field.default
-        }
+        values = {name: getattr(self, name) for name, _ in fields}
+        changed = {name: values[name] for name, field in fields if values[name] != field.default}
         own = ["experiment", "scale", "family"]
         if self.experiment:
             words = ["gplasc", "reproduce", self.experiment, "--fair", "--scale", self.scale]

@@ -1,4 +1,4 @@
-"""Search spaces, and lists of trials for a fair comparison: as many for each side, over the values that both have."""
+"""Axes such as `margin=0,0.1`, search spaces, and the trials of a fair comparison: as many for each side."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from gplasc.errors import UserError
 from gplasc.settings.components import section_names
+from gplasc.settings.parse import parse_value
 from gplasc.settings.types import Config
-from gplasc.study._grid import parse_axes
 
 Axes = dict[str, tuple[Any, ...]]
 """Values of each setting, by name."""
@@ -24,6 +24,34 @@ Axes = dict[str, tuple[Any, ...]]
 NOT_SEARCHED = ("stream", "method", "plugins", "buffer", "scale", "data.validation", "data.evaluate_on")
 _EPOCHS = "train.epochs"
 _MOST_POINTS = 20_000
+
+
+def parse_axes(words: Iterable[str]) -> dict[str, list[Any]]:
+    """Read axes such as ``margin=0,0.1``, one a word; a TOML list allows values that contain commas.
+
+    >>> parse_axes(["margin=0,0.1", "plugin=none,gplasc", 'stream=["synthetic:tasks=2,size=8"]'])
+    {'margin': [0, 0.1], 'plugins': [(), ('gplasc',)], 'stream': ['synthetic:tasks=2,size=8']}
+    """
+    axes: dict[str, list[Any]] = {}
+    for word in words:
+        name, equals, text = (part.strip() for part in word.partition("="))
+        name = "plugins" if name == "plugin" else name
+        listed = parse_value(text) if text.startswith("[") else None
+        values = listed if isinstance(listed, list) else [parse_value(v.strip()) for v in text.split(",")]
+        if not name or not equals or not values or "" in values:
+            raise UserError(
+                f"'{word}' is not an axis of a grid; write name=value,value, for example margin=0,0.1"
+            )
+        if name in axes:
+            raise UserError(
+                f"the axis '{name}' is given twice; write all its values once, separated by commas"
+            )
+        if name == "seed":
+            raise UserError("seeds are no axis of the grid; write --seeds 0 1 2")
+        if name == "plugins":
+            values = [() if value in (None, "none") else tuple(str(value).split("+")) for value in values]
+        axes[name] = values
+    return axes
 
 
 def tune_space(words: Sequence[str], config: Config) -> Axes:

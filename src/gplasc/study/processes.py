@@ -134,6 +134,23 @@ class Processes(Executor):
         return _Worker(process, ours, time.monotonic())
 
 
+class ThisProcess(Executor):
+    """Computes one cell after the other in this process, which needs no guard in scripts.
+
+    A run has ended when another call comes, so there is nothing to cancel or to stop.
+    """
+
+    def __init__(self, display: Display) -> None:
+        super().__init__()
+        self._display = display
+
+    def submit(self, cell: Cell, workspace: Workspace, listener: Listener) -> Future[Outcome]:
+        """Compute the cell; its future has ended."""
+        future: Future[Outcome] = Future()
+        future.set_result(run_here(cell, workspace, self._display))
+        return future
+
+
 def _default_threads(workers: int) -> int:
     """Return OMP_NUM_THREADS if it is a positive number, else the cores divided among the workers."""
     given = os.environ.get("OMP_NUM_THREADS", "")
@@ -232,7 +249,9 @@ def _log_to(folder: Path) -> Path | None:
     log = folder / _LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        # Neither through a link nor to a pipe.
+        plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | plain, 0o644)
     except OSError:  # the run itself reports this in better words
         return None
     for stream in (1, 2):

@@ -65,12 +65,6 @@ class Search:
         """Where Optuna keeps the study."""
         return self.storage or f"sqlite:///{(self.out / 'study.db').absolute()}"
 
-    @property
-    def identity(self) -> dict[str, str]:
-        """Digests of the user's own files and of the data."""
-        (spec,) = identify_all([self.request.resolve()], data_dir=self.data_dir)
-        return spec.config.identity
-
     def resolve(self, params: Mapping[str, Any]) -> RunSpec:
         """Return the run of a trial, which is evaluated on a validation split."""
         return self._resolve({**on_validation(self.request.settings), **params})
@@ -99,6 +93,8 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def tune(search: Search, engine: Engine, display: Display) -> list[Path]:
     """Search, print the best trials, and write ``best.toml`` and ``trials.csv``; return their paths."""
+    for note in search.request.resolve().notes:
+        display.say(note)
     if not search.space:
         raise UserError(
             "the paper searched no setting of this method; give some with --space NAME=VALUE,VALUE"
@@ -194,13 +190,14 @@ def _open_study(search: Search) -> Study:
     except Exception as error:  # those of Optuna, SQLAlchemy, SQLite, and what damaged values cause
         raise _unusable(search, error) from None
     request = search.request
+    (spec,) = identify_all([request.resolve()], data_dir=search.data_dir)
     settings = {
         **{name: getattr(request, name) for name in ("stream", "method", "buffer", "seed", "scale")},
         "plugins": list(request.plugins),
         "settings": {name: str(value) for name, value in request.settings.items()},
         "space": {name: list(values) for name, values in search.space.items()},
         "search_seed": search.seed,
-        **{f"version of {name}": digest for name, digest in search.identity.items()},
+        **{f"version of {name}": digest for name, digest in spec.config.identity.items()},
     }
     before = settings | begun_with
     if before != settings:
@@ -267,6 +264,12 @@ class _Driver:
             except UserError as error:
                 self._tell(trial, error=str(error))
                 continue
+            begun_with = self.study.user_attrs[_SETTINGS]
+            for name, digest in spec.config.identity.items():
+                if begun_with.get(f"version of {name}", digest) != digest:
+                    raise UserError(
+                        f"{name} changed during the search; restore it and repeat the command, or choose another --out"
+                    )
             trial.set_user_attr("run_id", spec.run_id)
             if spec.run_id in self._running:
                 self._running[spec.run_id].trials.append(trial)

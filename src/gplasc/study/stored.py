@@ -12,12 +12,11 @@ from pydantic import ValidationError
 from gplasc._io.files import write_atomic
 from gplasc._io.reading import read_bytes
 from gplasc.errors import UserError
-from gplasc.results.group import Group, Measure
+from gplasc.results.group import CLASS_IL, Group, Measure
 from gplasc.settings.types import Settings
 from gplasc.study.experiment import Caption
 from gplasc.study.plan import ComparePlan
 
-CLASS_IL = Measure("final_accuracy", "class-IL", scenario="class_il")
 OVERLAP = Measure("overlap", "overlap of two tasks", point="mean")
 _MEASURES = {
     "class_il": CLASS_IL,
@@ -116,10 +115,6 @@ class Results(Settings):
     def chosen(self, row: Group) -> int | None:
         """Return the number of the chosen trial of a row; 0 is the preset, also where nothing was tuned."""
         return choose(self.trials(row)) if self.plan.tunes else 0
-
-    def searched_for(self, row: Group) -> dict[str, tuple[Any, ...]]:
-        """Return the values that were searched for a row, by setting."""
-        return next(one.values for one in self.searched if one.labels.items() <= row.labels.items())
 
     def by_run(self) -> dict[str, dict[Measure, float]]:
         """Return the numbers of each run, by run id."""

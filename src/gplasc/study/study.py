@@ -11,9 +11,8 @@ from gplasc._io.display import Display
 from gplasc._io.table import Column, Table
 from gplasc.results.group import Group, Measure, by_measure, measured
 from gplasc.results.record import Record, read_record
-from gplasc.runs.precision import settle
 from gplasc.runs.result import Result
-from gplasc.runs.spec import identify_all
+from gplasc.runs.spec import identify_all, settle
 from gplasc.runs.workspace import Workspace
 from gplasc.study._forecast import forecast
 from gplasc.study.cell import Cell, Executor, Outcome
@@ -53,13 +52,7 @@ class Study:
         both.outcomes = self.outcomes | other.outcomes
         return both
 
-    def compute(
-        self,
-        executor: Executor,
-        display: Display | None = None,
-        *,
-        later: int = 0,
-    ) -> Study:
+    def compute(self, executor: Executor, display: Display | None = None, *, later: int = 0) -> Study:
         """Compute all runs without numbers, see `compute`, and return the study itself."""
         left = [cell for cell in self.cells if cell.run_id not in self.numbers]
         self.outcomes |= compute(left, self.workspace, executor, display, later=later)
@@ -70,8 +63,7 @@ class Study:
     def load(self) -> Study:
         """Take the numbers of the runs that are complete; nothing is computed."""
         for cell in self.cells:
-            record = read_record(self.workspace.out / cell.run_id)
-            if record is not None:
+            if record := read_record(self.workspace.out / cell.run_id):
                 self.numbers.setdefault(cell.run_id, {}).update(measured(record))
         return self
 
@@ -156,9 +148,8 @@ class Study:
         Raises:
             UserError: If pandas is not installed.
         """
-        return self.runs_table(
-            list(dict.fromkeys(m for own in self.numbers.values() for m in own))
-        ).to_frame()
+        measures = dict.fromkeys(measure for own in self.numbers.values() for measure in own)
+        return self.runs_table([*measures]).to_frame()
 
     def complete_cells(self) -> list[Cell]:
         """Return the cells whose run has a record."""

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gplasc._io.display import Display
@@ -18,12 +17,12 @@ from gplasc.results.group import Measure, say_differing
 from gplasc.results.statistics import ENOUGH_SEEDS
 from gplasc.runs.spec import RunRequest
 from gplasc.runs.workspace import Workspace
-from gplasc.settings.components import is_file
+from gplasc.settings.components import is_file, short_name
 from gplasc.settings.presets import row_name
-from gplasc.study._grid import check_seeds, parse_axes
-from gplasc.study.cell import Cell
+from gplasc.study.cell import Cell, check_seeds
 from gplasc.study.compute import print_failures
 from gplasc.study.executors import Engine
+from gplasc.study.points import parse_axes
 from gplasc.study.study import Study
 
 _NAMED = ("stream", "method", "plugins", "buffer")
@@ -69,7 +68,7 @@ def run_sweep(
 
 def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     """Return a row for every point, with mean and standard deviation over its seeds; the best of three is bold."""
-    groups = [replace(g, labels={n: _name(v) for n, v in g.labels.items()}) for g in study.groups()]
+    groups = [replace(g, labels={n: short_name(v) for n, v in g.labels.items()}) for g in study.groups()]
     tested = [spread for group in groups if (spread := group.spread(_MEASURES[0])).count >= ENOUGH_SEEDS]
     best = max((spread.mean for spread in tested), default=None)
     rows = []
@@ -85,12 +84,10 @@ def _summary(study: Study, axes: Collection[str], scale: str) -> Table:
     columns = [Column(name, "left") for name in axes or [""]]
     columns += [Column(measure.label) for measure in _MEASURES]
     notes = say_differing(groups, (*axes, "stream", "buffer"))
+    sources = {item for cell in study.cells for item in cell.spec.sources.items()}
+    changed = ", ".join(sorted(name for name, source in sources if source == "given" and "." in name))
+    scale += f" (changed: {changed})" if changed and scale == "paper" else ""
     return Table(f"scale {scale}, percent; mean ± std over seeds", columns, rows, notes)
-
-
-def _name(label: str | float) -> str | float:
-    """Return a label for people: of the user's own file its stem."""
-    return Path(label).stem if isinstance(label, str) and is_file(label) else label
 
 
 def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request: RunRequest) -> list[Cell]:
@@ -101,6 +98,9 @@ def _grid_cells(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int], request
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
         named = {name: values.pop(name) for name in _NAMED if name in values}
+        methods = list(map(str, axes.get("method", ())))
+        if any(map(is_file, methods)) and not is_file(str(named["method"])):
+            named["like"] = None  # it is about methods of the user's own
         labels = {name: _label(value) for name, value in zip(axes, combination, strict=True)}
         point = replace(request, **named, settings={**request.settings, **values})
         own = [Cell(labels, replace(point, seed=seed).resolve()) for seed in seeds]

@@ -12,11 +12,11 @@ from gplasc._io.files import write_atomic
 from gplasc._io.table import Column, Table
 from gplasc.published import Published, published
 from gplasc.published import tables as published_tables
-from gplasc.results.group import Group, Measure
+from gplasc.results.group import CLASS_IL, Group, Measure, say_differing
 from gplasc.study._conclusions import tests_table
 from gplasc.study.cell import named_values
 from gplasc.study.experiment import Caption
-from gplasc.study.stored import CLASS_IL, Results
+from gplasc.study.stored import Results
 
 
 def write_tables(
@@ -46,7 +46,7 @@ def result_tables(caption: Caption, groups: Sequence[Group], measures: Sequence[
     sections: dict[str, dict[int | None, list[Group]]] = {}
     for group in groups:
         sections.setdefault(group.labels["stream"], {}).setdefault(caption.buffer(group), []).append(group)
-    about = f"({_scale_tag(groups)}): {_metric(caption, measures)}"
+    about = f"({_scale_tag(caption, groups)}): {_metric(caption, measures)}"
     columns = [Column("buffer"), Column("", "left"), *(Column(m.label, "left") for m in measures)]
     marks: dict[str, int] = {}
     tables = []
@@ -78,29 +78,22 @@ class _Number:
         changed = self.scale == "paper" and bool(caption.changed)
         self.is_reproduction = self.scale == "paper" and caption.comparable and not changed
         self.published = self._published(group.labels["row"])
-        # There is no gap of synthetic images, of a changed protocol or a plug-in in another form.
-        comparable = (
-            caption.comparable and self.scale != "smoke" and not changed and group.row == group.labels["row"]
-        )
-        self.gap: float | None = None
-        if (
-            comparable
-            and self.published
-            and self.published.buffer == caption.buffer(group)
-            and self.spread.count
-        ):
-            self.gap = self.spread.mean - self.published.mean
+        # Synthetic images, a changed protocol and a plug-in in another form have no gap.
+        own = not caption.comparable or self.scale == "smoke" or changed or group.row != group.labels["row"]
+        theirs = None if own or not self.spread.count else self.published
+        same_buffer = theirs is not None and theirs.buffer == caption.buffer(group)
+        self.gap = self.spread.mean - theirs.mean if theirs and same_buffer else None
         self.overhead = self.published_overhead = None  # percent more time than the base
         if self.base and measure.metric == "seconds":
-            ratio, theirs = group.ratio(measure, self.base), self._published(group.bases[0])
+            ratio, base = group.ratio(measure, self.base), self._published(group.bases[0])
             self.overhead = None if ratio is None else 100 * (ratio - 1)
-            if self.published and theirs:
-                self.published_overhead = 100 * (self.published.mean / theirs.mean - 1)
+            if self.published and base:
+                self.published_overhead = 100 * (self.published.mean / base.mean - 1)
 
     def _published(self, row: str) -> Published | None:
         """Return the number of a table of the paper; one that states no buffer is shown without a gap."""
         measure, stream = self.measure, self.group.labels["stream"]
-        table = self.caption.published_table(measure.scenario)
+        table = None if self.group.is_own else self.caption.published_table(measure.scenario)
         place: dict[str, Any] = {"row": row, "stream": stream, "scenario": measure.scenario}
         numbers = published(table, **place, metric=measure.metric, point=measure.point) if table else []
         return next((one for one in numbers if one.buffer in (self.caption.buffer(self.group), None)), None)
@@ -172,13 +165,14 @@ class _Number:
         }
 
 
-def _scale_tag(groups: Sequence[Group]) -> str:
+def _scale_tag(caption: Caption, groups: Sequence[Group]) -> str:
     """Return the scale for a title, with the warning that belongs to it."""
     scale = groups[0].settings["scale"]
     if scale == "smoke":
         synthetic = any(group.settings["stream"] != group.labels["stream"] for group in groups)
         return f"scale smoke, {'SYNTHETIC images' if synthetic else 'a few steps'}, numbers mean nothing"
-    return f"scale {scale}" if scale == "paper" else f"scale {scale}, not a reproduction"
+    changed = f", changed: {', '.join(caption.changed)}" if caption.changed else ""
+    return f"scale paper{changed}" if scale == "paper" else f"scale {scale}, not a reproduction"
 
 
 def _metric(caption: Caption, measures: Sequence[Measure]) -> str:
@@ -189,15 +183,11 @@ def _metric(caption: Caption, measures: Sequence[Measure]) -> str:
 
 def _remarks(caption: Caption, groups: Sequence[Group], measures: Sequence[Measure]) -> list[str]:
     """Return the notes on the published tables as a whole and on the experiment."""
-    names = dict.fromkeys(
-        caption.published_table(scenario) for scenario in (None, *(m.scenario for m in measures))
-    )
+    names = dict.fromkeys(map(caption.published_table, (None, *(m.scenario for m in measures))))
     tables = [published_tables()[name] for name in names if name]
-    intervals = (
-        "Differences: mean of the seeds' differences [Student's interval of 95 percent] (number of pairs)."
-    )
+    what = "mean of the seeds' differences [Student's interval of 95 percent] (number of pairs)"
     return [
-        *([intervals] if any(group.base_among(groups) for group in groups) else []),
+        *([f"Differences: {what}."] if any(group.base_among(groups) for group in groups) else []),
         *(f"Published: {table.paper}, {table.label}: {table.title}." for table in tables),
         *(f"Published: {text}." for table in tables for text in table.remarks),
         *(f"Note: {text}." for text in caption.notes),
@@ -220,7 +210,10 @@ def comparison_tables(
     tables: list[Table | None] = []
     for table in result_tables(results.caption, results.groups(stage="test"), results.measures):
         if not streams or table.name in streams:
-            whole = replace(table, notes=[results.protocol, *table.notes], commands=[results.command])
+            notes = [results.protocol, *table.notes]
+            if tests_table(results, table.name) is None:  # which says it otherwise
+                notes += say_differing(results.groups(stage="test", stream=table.name), ("buffer",))
+            whole = replace(table, notes=notes, commands=[results.command])
             tables += [whole if kind == "results" else makers[kind](results, table.name) for kind in kinds]
     return [table for table in tables if table is not None]
 
@@ -228,10 +221,8 @@ def comparison_tables(
 def write_comparison(results: Results, folder: Path) -> list[Path]:
     """Write table.md, table.tex, table.csv with a line for each number, and summary.json."""
     groups, tables = results.groups(stage="test"), comparison_tables(results)
-    return [
-        *write_tables(folder, results.caption, groups, results.measures, tables),
-        results.write(folder / "summary.json"),
-    ]
+    files = write_tables(folder, results.caption, groups, results.measures, tables)
+    return [*files, results.write(folder / "summary.json")]
 
 
 def _tuning(results: Results, stream: str) -> Table | None:
@@ -244,13 +235,13 @@ def _tuning(results: Results, stream: str) -> Table | None:
             continue
         scores = [f"{trial.spread(CLASS_IL).mean:.2f}" if not trial.missing else None for trial in trials]
         completed = f"{len(trials) - scores.count(None)} of {len(trials)}"
-        score, chosen = (
-            ("failed", "") if number is None else (scores[number], named_values(trials[number].settings))
-        )
+        score = "failed" if number is None else scores[number]
+        chosen = "" if number is None else named_values(trials[number].settings)
         chosen += " (the preset)" if number == 0 else ""
         rows.append([results.caption.buffer(row), name, completed, scores[0], score, chosen])
-        axes = (f"{n}: {', '.join(map(str, values))}" for n, values in results.searched_for(row).items())
-        searched.setdefault("; ".join(axes), []).append(name)
+        axes = next(one.values for one in results.searched if one.labels.items() <= row.labels.items())
+        listed = "; ".join(f"{setting}: {', '.join(map(str, values))}" for setting, values in axes.items())
+        searched.setdefault(listed, []).append(name)
     heads = ("trials completed", "validation, preset", "validation, chosen")
     columns = [Column("buffer"), Column("", "left"), *map(Column, heads), Column("chosen", "left")]
     notes = [f"Searched for {', '.join(names)}: {axes}." for axes, names in searched.items()]

@@ -30,9 +30,7 @@ class Callback:
     def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
         """Called every few steps with one row for each step since the last call.
 
-        Args:
-            learner: The learner.
-            rows: Dictionaries with ``task``, ``epoch``, ``step``, ``lr`` and every loss term by name, as numbers.
+        A row has ``task``, ``epoch``, ``step``, ``lr`` and every loss term by name, as numbers.
         """
 
     def on_task_trained(self, learner: Learner) -> None:
@@ -42,10 +40,4 @@ class Callback:
         """Called when a task is complete: its rows of the accuracy matrices are there."""
 
     def on_progress(self, learner: Learner, phase: str, done: float) -> None:
-        """Called between pieces of work outside training.
-
-        Args:
-            learner: The learner.
-            phase: What is being computed, such as ``"probe"``.
-            done: How much of it is done, from 0 to 1.
-        """
+        """Called between pieces of a ``phase`` outside training, such as ``"probe"``; ``done`` is from 0 to 1."""

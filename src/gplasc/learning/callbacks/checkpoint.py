@@ -48,9 +48,8 @@ class Checkpoint(Callback):
 
     def on_step_end(self, learner: Learner) -> None:
         """Save when it is time."""
-        if self._waited(self._every) or (
-            self._every_steps and learner.position.total_steps % self._every_steps == 0
-        ):
+        steps = self._every_steps
+        if self._waited(self._every) or (steps and learner.position.total_steps % steps == 0):
             self.save(learner)
 
     def on_task_trained(self, learner: Learner) -> None:

@@ -56,9 +56,7 @@ class TermLog(Callback):
                     kept += 1
                 file.truncate(size)
         except OSError as error:
-            raise UserError(
-                f"{self._path} cannot be changed ({error.strerror}); delete it to continue"
-            ) from None
+            raise UserError(f"{self._path} cannot be changed ({error.strerror}); delete it") from None
         return max(step - kept, 0)
 
     def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -80,9 +78,7 @@ class TensorBoard(Callback):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise UserError(
-                "TensorBoard files need the extra 'tensorboard': pip install 'gplasc[tensorboard]'"
-            ) from None
+            raise UserError("TensorBoard is not installed: pip install 'gplasc[tensorboard]'") from None
         self._writer = SummaryWriter(str(folder))
 
     def on_log(self, learner: Learner, rows: Sequence[Mapping[str, Any]]) -> None:

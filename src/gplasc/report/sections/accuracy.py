@@ -12,9 +12,9 @@ from gplasc._io.table import Marked, Table
 from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
-from gplasc.report.panels import LINES, ROWS, Panel
-from gplasc.report.section import Block, Section
-from gplasc.report.wording import file_name, say_values, show_difference, show_spread, show_value
+from gplasc.report.panels import LINES, ROWS, Panel, label
+from gplasc.report.render import Block, Section
+from gplasc.report.wording import file_name, say_values, show_difference, show_spread
 from gplasc.results.group import Group, Measure, varying_settings
 from gplasc.results.statistics import Spread, spread
 
@@ -42,10 +42,10 @@ def accuracy_by_task(panels: Sequence[Panel]) -> Section | None:
 
 def _charts(panel: Panel) -> list[Chart]:
     charts = []
-    for what, label, last, name in _KINDS:
+    for what, axis, last, name in _KINDS:
         for scenario, title in SCENARIOS.items():
             lines = [
-                Series(row, _by_task(group, scenario, at_the_end=label == "task"), *panel.looks[row])
+                Series(row, _by_task(group, scenario, at_the_end=axis == "task"), *panel.looks[row])
                 for group in panel.best(LINES)
                 if (row := group.labels["row"])
             ]
@@ -53,7 +53,7 @@ def _charts(panel: Panel) -> list[Chart]:
             words = f"{last} the last task: {say_values(ends)}."
             charts.append(
                 Chart(
-                    f"{what}, {title}", label, "accuracy, percent", tuple(lines), words, zero_based=True,
+                    f"{what}, {title}", axis, "accuracy, percent", tuple(lines), words, zero_based=True,
                     name=f"{name}-{file_name(scenario)}",
                 )
             )  # fmt: skip
@@ -80,9 +80,7 @@ def forgetting(panels: Sequence[Panel]) -> Section | None:
 
 
 def _forgotten(panel: Panel) -> list[Block]:
-    measures = {
-        scenario: [Measure(metric, scenario=scenario) for metric in _METRICS] for scenario in SCENARIOS
-    }
+    measures = {name: [Measure(metric, scenario=name) for metric in _METRICS] for name in SCENARIOS}
     series = tuple(
         Series(title, {g.labels["row"]: g.spread(measures[scenario][0]) for g in panel.best(ROWS)}, index)
         for index, (scenario, title) in enumerate(SCENARIOS.items())
@@ -112,9 +110,8 @@ def matrices(panels: Sequence[Panel]) -> Section | None:
         hidden += len(panel.groups) - len(shown)
         maps = [_matrix(group, scenario) for scenario in SCENARIOS for group in shown]
         # One scale for the panel, so that methods compare; changes of a few points stay pale.
-        top = max(
-            [5.0, *(float(np.nan_to_num(abs(heat.shades)).max()) for heat in maps if heat.shades is not None)]
-        )
+        changes = [np.nan_to_num(abs(heat.shades)) for heat in maps if heat.shades is not None]
+        top = max([5.0, *(float(change.max()) for change in changes)])
         remark = f"Full color: a change of {top:.0f} points."
         parts.append((panel, [replace(heat, top=top) for heat in maps], remark))
     text = (
@@ -158,46 +155,31 @@ def settings_effect(panels: Sequence[Panel]) -> Section | None:
 
 def _slices(title: str, groups: Sequence[Group], name: str) -> list[tuple[str, list[Group]]]:
     """Groups of one title that differ in the numeric setting `name` alone, at least three values each."""
-    given = {
-        n
-        for n in varying_settings(groups)
-        if n == "buffer" or any(group.first.sources.get(n) == "given" for group in groups)
-    }
+    varying = varying_settings(groups)
+    given = {n for n in varying if n == "buffer" or any(g.first.sources.get(n) == "given" for g in groups)}
     if name not in given:
         return []
-    lines: dict[tuple[str, ...], dict[float, Group]] = defaultdict(dict)
+    lines: dict[str, dict[float, Group]] = defaultdict(dict)
     for group in groups:
         value = group.settings.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            others = [
-                f"{n.rpartition('.')[2]} {show_value(group.settings.get(n))}" for n in sorted(given - {name})
-            ]
-            lines[tuple(others)].setdefault(float(value), group)
-    return [
-        (", ".join([title, *others]), [same[value] for value in sorted(same)])
-        for others, same in lines.items()
-        if len(same) >= 3
-    ]
+            lines[label(title, group, sorted(given - {name}))].setdefault(float(value), group)
+    return [(row, [same[value] for value in sorted(same)]) for row, same in lines.items() if len(same) >= 3]
 
 
 def _effect_chart(name: str, slices: Sequence[tuple[str, list[Group]]], scenario: str) -> Chart:
     measure = Measure("final_accuracy", scenario=scenario)
     lines, words = [], []
-    for index, (label, groups) in enumerate(slices):
-        line = Series(label, {float(group.settings[name]): group.spread(measure) for group in groups}, index)
+    for index, (row, groups) in enumerate(slices):
+        line = Series(row, {float(group.settings[name]): group.spread(measure) for group in groups}, index)
         lines.append(line)
         places, means, *_ = line.columns()
         if places:
             low, high = min(zip(means, places, strict=True)), max(zip(means, places, strict=True))
-            words.append(f"{label} from {low[0]:.1f} at {low[1]:g} to {high[0]:.1f} at {high[1]:g}")
+            words.append(f"{row} from {low[0]:.1f} at {low[1]:g} to {high[0]:.1f} at {high[1]:g}")
     values = [float(group.settings[name]) for _, groups in slices for group in groups]
-    return Chart(
-        f"{name}: final accuracy, {SCENARIOS[scenario]}",
-        name,
-        "accuracy, percent",
-        tuple(lines),
-        "; ".join(words[:8]) + ("; and more." if len(words) > 8 else "."),
-        log_x=min(values) > 0 and max(values) / min(values) > 30,
-        zero_based=True,
-        name=f"effect-{file_name(name)}-{file_name(scenario)}",
-    )
+    log_x = min(values) > 0 and max(values) / min(values) > 30
+    axes, stem = (name, "accuracy, percent"), f"effect-{file_name(name)}-{file_name(scenario)}"
+    title = f"{name}: final accuracy, {SCENARIOS[scenario]}"
+    summary = "; ".join(words[:8]) + ("; and more." if len(words) > 8 else ".")
+    return Chart(title, *axes, tuple(lines), summary, log_x=log_x, zero_based=True, name=stem)

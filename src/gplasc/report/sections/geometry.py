@@ -10,7 +10,7 @@ from gplasc.report.charts import Chart, Series
 from gplasc.report.heatmap import HeatMap
 from gplasc.report.panels import LINES, Panel
 from gplasc.report.projection import center_sphere
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.report.sphere import Sphere
 from gplasc.report.wording import file_name, say_values
 from gplasc.results.group import finite
@@ -87,9 +87,8 @@ def _charts(panel: Panel, notes: list[str]) -> list[Chart]:
                 lines.append(Series(row, points, *panel.looks[row]))
         ends = [(line.name, list(line.values.values())[-1].mean) for line in lines]
         words = f"After the last task: {say_values(ends)}."
-        if name == "pairs_below_threshold" and not any(
-            v.mean for line in lines for v in line.values.values()
-        ):
+        means = [value.mean for line in lines for value in line.values.values()]
+        if name == "pairs_below_threshold" and not any(means):
             notes += [_NO_PAIRS] if lines else []
         elif lines:
             charts.append(

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from gplasc._io.table import Column, Marked, Table
 from gplasc.report.charts import Chart, Series
 from gplasc.report.panels import ROWS, Panel
-from gplasc.report.section import Block, Section
+from gplasc.report.render import Block, Section
 from gplasc.report.wording import say_values, show_spread, show_value
 from gplasc.results.group import Group, varying_settings
 from gplasc.results.record import Record
@@ -26,9 +26,8 @@ def provenance(panels: Sequence[Panel]) -> list[Section]:
 def _deviations(groups: Sequence[Group]) -> list[Section]:
     """Where methods and plug-ins depart from their papers."""
     deviations = [item for group in groups for item in group.first.deviations.items()]
-    rows = sorted(
-        {(name, text): None for name, texts in deviations for text in texts}, key=lambda row: row[0]
-    )
+    lines = dict.fromkeys((name, text) for name, texts in deviations for text in texts)
+    rows = sorted(lines, key=lambda line: line[0])
     columns = ("method", Column("departure", "left"))
     table = Table("Departures from papers and official code", columns, rows)
     text = "What these methods do otherwise than their papers or official code, and why."

@@ -10,7 +10,7 @@ from gplasc.evaluation.metrics import SCENARIOS
 from gplasc.published import Published
 from gplasc.report.charts import Chart, Series
 from gplasc.report.panels import ROWS, Panel, rank, unlike
-from gplasc.report.section import Section
+from gplasc.report.render import Section
 from gplasc.report.wording import say_values, show_difference, show_spread, show_value, signed
 from gplasc.results.group import Group, Measure, finite, say_differing
 from gplasc.results.statistics import ENOUGH_PAIRS, ENOUGH_SEEDS
@@ -82,10 +82,7 @@ def _gain_chart(panel: Panel) -> Chart:
         {label: gain for label, group in best.items() if (gain := panel.gain(group, measure))}
         for measure in _ACCURACIES.values()
     ]
-    series = tuple(
-        Series(title, own, index)
-        for index, (title, own) in enumerate(zip(SCENARIOS.values(), gains, strict=True))
-    )
+    series = tuple(map(Series, SCENARIOS.values(), gains, range(len(gains))))
     text = f"Class-IL gain in points: {say_values((label, gain.mean) for label, gain in gains[0].items())}."
     title = "Gain by the plug-in over the same method without it"
     return Chart(title, "", "percentage points", series, text, "interval", {0.0: ""}, name="gain")

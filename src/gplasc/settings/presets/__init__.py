@@ -15,11 +15,7 @@ from typing import Any
 
 from gplasc.settings.parse import flatten
 
-_FILES = {
-    "paper": ("paper", "always"),
-    "cpu": ("paper", "cpu", "always"),
-    "smoke": ("paper", "cpu", "smoke", "always"),
-}
+_SCALES = ("paper", "cpu", "smoke")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,8 @@ def matching_rules(scale: str, facts: Mapping[str, Iterable[str]]) -> list[_Rule
     The facts about the run are the values that ``when`` compares: ``stream``, ``method``, ``plugin``, ``buffer``
     ("None" if it was not given), ``encoder`` ("frozen" or "trained"), ``data`` ("own" or "built-in") and ``optimizer``.
     """
-    return [rule for name in _FILES[scale] for rule in _rules(name) if rule.matches(facts)]
+    names = (*_SCALES[: _SCALES.index(scale) + 1], "always")
+    return [rule for name in names for rule in _rules(name) if rule.matches(facts)]
 
 
 @lru_cache

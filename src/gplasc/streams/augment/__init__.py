@@ -11,8 +11,6 @@ A call draws all random numbers on the CPU (`draw`) and computes the images from
 therefore gives the same random numbers on every device, and a process can draw for all rows and compute its share.
 """
 
-from __future__ import annotations
-
 from gplasc.streams.augment.basic import Augmentation, Plain, Replay, StoredViews
 from gplasc.streams.augment.contrastive import Contrastive
 

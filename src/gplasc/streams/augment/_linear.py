@@ -1,7 +1,5 @@
 """Resized crops, flips and blur of whole batches as matrices: one for the rows, one for the columns of an image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -19,18 +19,10 @@ class Augmentation(ABC):
     std: tuple[float, ...]
 
     def __call__(self, x: Tensor, generator: torch.Generator, *, views: int = 1) -> Tensor:
-        """Augment every image by its own random numbers.
-
-        Args:
-            x: (N, C, H, W) uint8.
-            generator: Source of the random numbers, on the CPU.
-            views: Number of independent views of each image, at least 1.
+        """Augment every image of a batch, (N, C, H, W) uint8, by its own random numbers, drawn on the CPU.
 
         Returns:
             (views * N, C, H', W') float32; row v * N + n is view v of image n.
-
-        Raises:
-            ValueError: If `x` is not a uint8 batch with as many channels as `mean`, or `views` is below 1.
         """
         if views < 1:
             raise ValueError(f"views is {views}; at least one view is needed")
@@ -132,11 +124,9 @@ class Replay(Augmentation):
 
 @dataclass(frozen=True)
 class StoredViews(Augmentation):
-    """Selects one of the stored views of each row, (N, views, 1, D) -> (N, D), in place of augmentation.
+    """Selects one of the `count` stored views of each row, (N, views, 1, D) -> (N, D), in place of augmentation.
 
-    Attributes:
-        count: The number of stored views. With 1 the first view, of the plain image, is selected, otherwise a
-            random one of the others.
+    With one view it is the first, that of the plain image, otherwise a random one of the others.
     """
 
     count: int = 1
@@ -160,7 +150,6 @@ def _normalize(x: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Te
     out = torch.empty(x.shape, device=x.device, memory_format=torch.channels_last)
     for channel, (m, s) in enumerate(zip(mean, std, strict=True)):
         # shift + x / (255 s) in one step; the shift is filled in on the device, not copied there
-        torch.add(
-            torch.full((), -m / s, device=x.device), x[:, channel], alpha=1 / (255 * s), out=out[:, channel]
-        )
+        shift = torch.full((), -m / s, device=x.device)
+        torch.add(shift, x[:, channel], alpha=1 / (255 * s), out=out[:, channel])
     return out

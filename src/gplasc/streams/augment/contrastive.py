@@ -20,6 +20,7 @@ from gplasc.streams.augment.basic import Augmentation
 
 _PIECE = 1 << 18
 """Numbers of a batch that go through all steps at once on a CPU: 1 MB, about half of a core's cache."""
+_Range = tuple[float, float]
 _LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue look (ITU-R BT.601), as in PIL
 
 
@@ -60,9 +61,8 @@ class Contrastive(Augmentation):
         for name in ("flip", "jitter_probability", "gray", "blur"):
             self._require("a probability, between 0 and 1", **{name: 0 <= (getattr(self, name) or 0.0) <= 1})
         self._require("positive", image_size=self.image_size >= 1)
-        self._require(
-            "two fractions, 0 < least <= greatest <= 1", scale=0 < self.scale[0] <= self.scale[1] <= 1
-        )
+        least, greatest = self.scale
+        self._require("two fractions, 0 < least <= greatest <= 1", scale=0 < least <= greatest <= 1)
         for name in ("ratio", "blur_sigma"):
             least, greatest = getattr(self, name)
             self._require("two numbers, 0 < least <= greatest", **{name: 0 < least <= greatest})
@@ -81,10 +81,8 @@ class Contrastive(Augmentation):
         box = _draw_boxes(n, height, width, self.scale, self.ratio, generator)
         chance = torch.rand(4, n, generator=generator)
         jittered = chance[1] < self.jitter_probability
-        factors = [
-            torch.where(jittered, _uniform((n,), max(0.0, 1 - strength), 1 + strength, generator), 1.0)
-            for strength in self.jitter[:3]
-        ]
+        ranges = ((max(0.0, 1 - strength), 1 + strength) for strength in self.jitter[:3])
+        factors = [torch.where(jittered, _uniform((n,), *bounds, generator), 1.0) for bounds in ranges]
         hue = torch.where(jittered, _uniform((n,), -self.jitter[3], self.jitter[3], generator), 0.0)
         blurred = chance[3] < ((0.5 if self.image_size > 32 else 0.0) if self.blur is None else self.blur)
         sigma = torch.where(blurred, _uniform((n,), *self.blur_sigma, generator), 0.0)
@@ -151,12 +149,7 @@ class Contrastive(Augmentation):
 
 
 def _draw_boxes(
-    n: int,
-    height: int,
-    width: int,
-    scale: tuple[float, float],
-    ratio: tuple[float, float],
-    generator: torch.Generator,
+    n: int, height: int, width: int, scale: _Range, ratio: _Range, generator: torch.Generator
 ) -> Tensor:
     """Boxes (N, 4) of random resized crops: top, left, height, width.
 

@@ -7,15 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gplasc.streams.files import ArrayFiles, damaged, read_lines, read_published
+from gplasc.streams.files import ArrayFiles, Dataset, Split, damaged, read_lines, read_published
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from gplasc.streams.dataset import Dataset, Split
 
 _PIXELS = 3 * 32 * 32
 _LARGEST = 512 * 2**20  # the largest official file has 155 MB
@@ -29,17 +27,15 @@ class _Version:
     test: str
     names: str
     classes: int
-    labels: (
-        int | str
-    )  # binary: how many bytes before the pixels, of which the last is the (fine) label; python: a key
+    # Binary: how many bytes are before the pixels, of which the last is the (fine) label; python: a key.
+    labels: int | str
     names_key: str = ""
 
 
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+_BINARY_BATCHES = tuple(f"{name}.bin" for name in _BATCHES)
 _BINARY = {
-    "seq-cifar10": _Version(
-        tuple(f"{name}.bin" for name in _BATCHES), "test_batch.bin", "batches.meta.txt", 10, labels=1
-    ),
+    "seq-cifar10": _Version(_BINARY_BATCHES, "test_batch.bin", "batches.meta.txt", 10, labels=1),
     "seq-cifar100": _Version(("train.bin",), "test.bin", "fine_label_names.txt", 100, labels=2),
 }
 _PYTHON = {
@@ -59,8 +55,6 @@ def _read(request: Request) -> ArrayFiles:
 
 
 def _load(info: StreamInfo, version: _Version, paths: list[Path]) -> Dataset:
-    from gplasc.streams.dataset import Dataset
-
     *train, test, names = paths
     splits = _read_split(train, version), _read_split([test], version)
     return Dataset(*splits, _read_names(names, version), info.mean, info.std)
@@ -69,8 +63,6 @@ def _load(info: StreamInfo, version: _Version, paths: list[Path]) -> Dataset:
 def _read_split(paths: list[Path], version: _Version) -> Split:
     import numpy as np
     import torch
-
-    from gplasc.streams.dataset import Split
 
     parts = []
     for path in paths:

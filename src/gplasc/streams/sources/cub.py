@@ -1,7 +1,5 @@
 """cub200 from CUB_200_2011's folder or tgz, with its official split."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gplasc.streams.files import ImageFiles, damaged, inside, read_lines
@@ -23,10 +21,8 @@ def _read(request: Request) -> ImageFiles:
         if table.keys() != files.keys() or wrong is not None:
             what = "does not list the same images as images.txt" if wrong is None else f"holds {wrong!r}"
             raise damaged(root / f"{name}.txt", what)
-    images = [
-        (inside(file, root / "images.txt"), numbers[labels[identity]], is_train[identity] == "0")
-        for identity, file in files.items()
-    ]
+    listed = root / "images.txt"
+    images = [(inside(file, listed), numbers[labels[i]], is_train[i] == "0") for i, file in files.items()]
     # Stable: inside a class the order of the official list stays.
     images.sort(key=lambda image: (image[2], image[1]))
     return ImageFiles(root / "images", images, tuple(names.values()))
@@ -69,10 +65,6 @@ STREAMS = (
                 "sha256:0c685df5597a8b24909f6a7c9db6d11e008733779a671760afef78feb49bf081",
             ),
         ),
-        stand_in=StandIn(
-            "synthetic:tasks=5,classes=40,size=16,channels=3,train=4,test=2,seed=1",
-            settings={"train.batch": 64},
-            reduced="images of 16 instead of 224 px",
-        ),
+        stand_in=StandIn.of_photographs(5, 40, 224, ",seed=1"),
     ),
 )

@@ -6,14 +6,12 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gplasc.streams.files import ArrayFiles
+from gplasc.streams.files import ArrayFiles, Dataset, Split
 from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from gplasc.streams.dataset import Dataset
 
 _MEAN, _STD = (0.3051,), (0.3758,)
 _TEST_IMAGES_PER_CLASS = 50
@@ -24,7 +22,7 @@ def _load() -> Dataset:
     """Return the digits with a fixed split: 50 test images of each class, the other 1,297 for training."""
     import torch
 
-    from gplasc.streams.dataset import Dataset, Split, sample_rows
+    from gplasc.streams.dataset import sample_rows
 
     table = torch.from_numpy(_read_table())
     # Published values are 0..16.

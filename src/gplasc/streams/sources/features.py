@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from gplasc._io.reading import open_regular, read_text
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles
+from gplasc.streams.files import ArrayFiles, Dataset, Split
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from gplasc.streams.dataset import Dataset
 
 INDEX = "features.json"
 
@@ -45,7 +43,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads(read_text(folder / INDEX))
         if index["format"] != 1:
-            raise ValueError(f"format {index['format']} is not known")
+            raise ValueError(f"format {index['format']!r:.99} is not known")
         counts, names = index["classes_per_task"], index["class_names"]
         whole = all(type(count) is int and count > 0 for count in counts) and isinstance(counts, list)
         if not whole or not all(type(name) is str for name in names) or not 0 < len(names) == sum(counts):
@@ -57,22 +55,18 @@ def read_index(folder: Path) -> dict[str, Any]:
 
 def _read(request: Request) -> ArrayFiles:
     folder, index = request.path, read_index(request.path)
-    parts = {
-        split: [folder / part_name(task, split) for task in range(len(index["classes_per_task"]))]
-        for split in ("train", "test")
-    }
-    return ArrayFiles(lambda: _load(index, parts), (folder / INDEX, *parts["train"], *parts["test"]))
+    tasks, splits = range(len(index["classes_per_task"])), ("train", "test")
+    train, test = ([folder / part_name(task, split) for task in tasks] for split in splits)
+    return ArrayFiles(lambda: _load(index, (train, test)), (folder / INDEX, *train, *test))
 
 
-def _load(index: dict[str, Any], parts: dict[str, list[Path]]) -> Dataset:
+def _load(index: dict[str, Any], parts: tuple[list[Path], list[Path]]) -> Dataset:
     """Return the features as a data set; validation samples are left out."""
     import torch
 
-    from gplasc.streams.dataset import Dataset, Split
-
     names, counts = tuple(index["class_names"]), index["classes_per_task"]
     splits = []
-    for paths in parts.values():
+    for paths in parts:
         x, y = zip(*map(read_part, paths), strict=True)
         labels = torch.cat(y)
         agree = len({part.shape[1:] for part in x}) == 1
@@ -83,10 +77,4 @@ def _load(index: dict[str, Any], parts: dict[str, list[Path]]) -> Dataset:
     return Dataset(train, test, names, (), (), classes_per_task=max(counts), features=True)
 
 
-STREAMS = (
-    StreamInfo(
-        name="features:PATH",
-        description="features of a frozen encoder, made by `gplasc features`",
-        read=_read,
-    ),
-)
+STREAMS = (StreamInfo("features:PATH", "features of a frozen encoder, made by `gplasc features`", _read),)

@@ -1,14 +1,10 @@
 """folder:PATH: the user's own images, a folder for each class; with train/ and test/, or split by a seed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ImageFiles, list_folders, list_images, split_by_name
+from gplasc.streams.files import TEST_NAMES, ImageFiles, list_folders, list_images, split_by_name
 from gplasc.streams.info import Request, StreamInfo
-
-_TEST_NAMES = ("test", "val", "valid", "validation")
 
 
 def _read(request: Request) -> ImageFiles:
@@ -24,7 +20,7 @@ def _read(request: Request) -> ImageFiles:
     train = root / "train"
     if not train.is_dir() or not list_folders(train):
         return _with_seeded_split(root, request.seed)
-    test = next((root / name for name in _TEST_NAMES if (root / name).is_dir()), None)
+    test = next((root / name for name in TEST_NAMES if (root / name).is_dir()), None)
     if test is None:
         note = f"{root} has no test folder; images of train are held out for testing"
         return _with_seeded_split(train, request.seed, (note,))

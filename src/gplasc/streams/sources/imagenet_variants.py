@@ -1,7 +1,5 @@
 """imagenet-r and imagenet-a: a folder for each WordNet id; no official split, so a fixed one of 80 to 20."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -63,11 +61,7 @@ STREAMS = tuple(
         layout=Layout(folders=(name,), markers=(marker,), archives=(f"{name}.tar",)),
         # No SHA-256 of these archives could be confirmed; MD5 guards against damage, not against malice.
         downloads=(Download(f"{name}.tar", (f"{_ADDRESS}{name}.tar",), f"md5:{md5}"),),
-        stand_in=StandIn(
-            f"synthetic:tasks=5,classes=40,size=16,channels=3,train=4,test=2,seed={seed}",
-            settings={"train.batch": 64},
-            reduced="images of 16 instead of 224 px",
-        ),
+        stand_in=StandIn.of_photographs(5, 40, 224, f",seed={seed}"),
     )
     for name, what, train_images, test_images, marker, md5, seed in _VARIANTS
 )

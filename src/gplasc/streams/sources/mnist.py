@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles, damaged, read_published
+from gplasc.streams.files import ArrayFiles, Dataset, Split, damaged, read_published
 from gplasc.streams.info import Download, Layout, Request, StandIn, StreamInfo
 from gplasc.streams.locate import locate
 
@@ -20,18 +20,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gplasc.streams.dataset import Dataset, Split
-
-_FILES = tuple(
-    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
-)
+_KINDS = ("images-idx3", "labels-idx1")
+_FILES = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in _KINDS)
 _CLOTHES = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
 _NAMES = {"seq-mnist": tuple("0123456789"), "seq-fashion": tuple(_CLOTHES.split(","))}
 # The files of the two data sets have the same names; their first labels tell them apart.
-_FIRST_LABELS = {
-    "seq-mnist": [5, 0, 4, 1, 9, 2, 1, 3, 1, 4],
-    "seq-fashion": [9, 0, 0, 3, 0, 2, 7, 2, 5, 5],
-}
+_FIRST_LABELS = {"seq-mnist": [5, 0, 4, 1, 9, 2, 1, 3, 1, 4], "seq-fashion": [9, 0, 0, 3, 0, 2, 7, 2, 5, 5]}
 # Above the largest of the four files (47 MB): a small file must not unpack to fill the memory.
 _LARGEST = 128 * 2**20
 
@@ -43,8 +37,6 @@ def _read(request: Request) -> ArrayFiles:
 
 
 def _load(info: StreamInfo, paths: list[Path]) -> Dataset:
-    from gplasc.streams.dataset import Dataset
-
     train = _read_split(*paths[:2])
     for other, labels in _FIRST_LABELS.items():
         if other != info.name and train.labels[:10].tolist() == labels:
@@ -63,8 +55,6 @@ def _find(folder: Path, name: str) -> Path:
 def _read_split(images_path: Path, labels_path: Path) -> Split:
     import numpy as np
     import torch
-
-    from gplasc.streams.dataset import Split
 
     images, labels = _read_idx(images_path, 3), _read_idx(labels_path, 1)
     if images.shape[1:] != (28, 28) or not len(images):
@@ -101,13 +91,7 @@ def _unzip(content: bytes, path: Path) -> bytes:
 
 
 _info = partial(
-    StreamInfo,
-    tasks=5,
-    image_size=28,
-    channels=1,
-    read=_read,
-    train_images=60_000,
-    test_images=10_000,
+    StreamInfo, tasks=5, image_size=28, channels=1, read=_read, train_images=60_000, test_images=10_000
 )
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles
+from gplasc.streams.files import ArrayFiles, Dataset
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from gplasc.streams.dataset import Dataset
+    _Arrays = dict[str, NDArray[Any]]
 
 _TEST_FRACTION = 0.2
 _SPLITS = (("x_train", "y_train"), ("x_test", "y_test"))
@@ -48,7 +48,7 @@ def _load(path: Path, seed: int) -> Dataset:
 
     from gplasc.streams.arrays import labeled_dataset
 
-    arrays = _load_arrays(path)
+    arrays = read_arrays(path)
     if arrays.keys() >= {name for names in _SPLITS for name in names}:
         train, test = (_pair(path, arrays, *names) for names in _SPLITS)
     elif {"x", "y"} <= arrays.keys():
@@ -64,7 +64,7 @@ def _load(path: Path, seed: int) -> Dataset:
     return labeled_dataset(train, test, class_names, normalization=normalization, name=str(path))
 
 
-def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path) -> _Arrays:
     """Read the arrays that are known, if what is stored of them explains what they unpack to."""
     import numpy as np
 
@@ -103,24 +103,19 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
             raise UserError(f"{path} cannot be read ({reason}); write it again with numpy.savez") from error
 
 
-def _pair(
-    path: Path, arrays: dict[str, NDArray[Any]], x_name: str, y_name: str
-) -> tuple[Tensor, NDArray[Any]]:
+def _pair(path: Path, arrays: _Arrays, x_name: str, y_name: str) -> tuple[Tensor, NDArray[Any]]:
     """Return images and labels that belong together."""
     from gplasc.streams.arrays import as_images
 
     y = arrays[y_name]
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or y.dtype.kind not in "iuUSb":
-        raise UserError(
-            f"{path}: {y_name} has shape {y.shape} and type {y.dtype}; "
-            "a list of whole numbers or of names is allowed"
-        )
+        what = f"{y_name} has shape {y.shape} and type {y.dtype}"
+        raise UserError(f"{path}: {what}; a list of whole numbers or of names is allowed")
     x = as_images(_pixels(arrays[x_name], f"{path}: {x_name}"), f"{path}: {x_name}").contiguous()
     if len(x) != len(y) or not len(x):
-        raise UserError(
-            f"{path}: {x_name} has {len(x)} images but {y_name} has {len(y)} labels; give one for each image"
-        )
+        what = f"{x_name} has {len(x)} images but {y_name} has {len(y)} labels"
+        raise UserError(f"{path}: {what}; give one for each image")
     return x, y
 
 
@@ -128,7 +123,7 @@ def _pixels(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return floats in 0..1, and whole numbers in 0..255, as uint8."""
     import numpy as np
 
-    if array.dtype.kind == "f" and array.size:
+    if array.dtype.kind == "f" and array.size and array.ndim:
         if not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
             raise UserError(f"{name} has floats outside 0..1 or not finite; scale them, or give uint8")
         images = np.empty(array.shape, np.uint8)
@@ -149,17 +144,9 @@ def _split(path: Path, x: Tensor, y: NDArray[Any], seed: int) -> list[tuple[Tens
 
     values, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
     if counts.min(initial=2) < 2:
-        raise UserError(
-            f"{path}: class {values[counts.argmin()]} has one image; at least two are needed, one of them for testing"
-        )
+        raise UserError(f"{path}: class {values[counts.argmin()]} has one image; give two, one for testing")
     is_test = sample_rows(torch.from_numpy(labels), Budget(validation=_TEST_FRACTION).held_out, seed, "npz")
     return [(x[rows], y[rows.numpy()]) for rows in (~is_test, is_test)]
 
 
-STREAMS = (
-    StreamInfo(
-        name="npz:PATH",
-        description="your own arrays, x_train, y_train, x_test, y_test",
-        read=_read,
-    ),
-)
+STREAMS = (StreamInfo("npz:PATH", "your own arrays, x_train, y_train, x_test, y_test", _read),)

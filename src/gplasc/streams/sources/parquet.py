@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from gplasc._io.reading import open_regular
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles, held_out_names
+from gplasc.streams.files import TEST_NAMES, ArrayFiles, Dataset, held_out_names
 from gplasc.streams.info import Request, StreamInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from gplasc.streams.dataset import Dataset
+    _Images = tuple[list[Tensor], NDArray[Any]]  # with their labels
 
 _IMAGES = ("image", "img", "images", "jpg", "png")
 _LABELS = ("label", "labels", "fine_label", "class", "target", "cls")
-_TEST_NAMES = ("test", "val", "valid", "validation")
 _MOST_BYTES = 4 * 2**30  # of decoded images of one data set, which are kept in memory
 # What a file of a few bytes may unpack to, and a larger one for each of its bytes.
 _SMALL_BYTES, _MOST_RATIO = 64 * 2**20, 8
@@ -45,8 +44,8 @@ def _load(request: Request, paths: list[Path]) -> Dataset:
     from gplasc.streams.arrays import dataset_of_images
 
     kinds = {path: path.name.replace("_", "-").partition("-")[0].removesuffix(".parquet") for path in paths}
-    test_name = next((name for name in _TEST_NAMES if name in kinds.values()), None)
-    train = [path for path in paths if kinds[path] not in _TEST_NAMES]
+    test_name = next((name for name in TEST_NAMES if name in kinds.values()), None)
+    train = [path for path in paths if kinds[path] not in TEST_NAMES]
     if not train:
         raise UserError(f"{request.path} has no training files; let their names begin with train")
     names: list[str] | None = None
@@ -56,10 +55,11 @@ def _load(request: Request, paths: list[Path]) -> Dataset:
         labels: list[Any] = []
         for path in group:
             names = _read_file(path, request.image_size, images, labels) or names
-        splits.append((images, np.array(labels)))
-        if splits[-1][1].ndim != 1 or splits[-1][1].dtype.kind not in "iuU":
-            what = f"labels of type {splits[-1][1].dtype}; whole numbers or text are needed"
+        values = np.array(labels)
+        if values.ndim != 1 or values.dtype.kind not in "iuU":
+            what = f"labels of type {values.dtype}; whole numbers or text are needed"
             raise UserError(f"{request.path} has {what}")
+        splits.append((images, values))
     if not test_name:
         splits = _split(*splits[0], request)
     if names is not None:  # only those that occur, in the order of the labels
@@ -112,9 +112,9 @@ def _read_file(path: Path, size: int | None, images: list[Tensor], labels: list[
 def _rows_at_once(metadata: Any, path: Path) -> int:
     """Return how many rows may be unpacked at a time: a value may be stored once and be meant many times."""
     size = path.stat().st_size
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    chunks = (group.column(column) for group in groups for column in range(group.num_columns))
-    largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
+    # Not the sizes of the columns: pyarrow ends the process if the statistics of one are damaged.
+    groups = range(metadata.num_row_groups)
+    largest = max((metadata.row_group(number).total_byte_size for number in groups), default=0)
     if largest > max(_SMALL_BYTES, _MOST_RATIO * size) or metadata.num_rows > max(_FEW_ROWS, size // 8):
         raise UserError(
             f"{path} has {size:,} bytes and unpacks to more than they explain: {metadata.num_rows:,} rows, up to "
@@ -147,9 +147,7 @@ def _class_names(schema: Any, label: str) -> list[str] | None:
     return [str(name) for name in names] if isinstance(names, list) else None
 
 
-def _split(
-    images: list[Tensor], labels: NDArray[Any], request: Request
-) -> list[tuple[list[Tensor], NDArray[Any]]]:
+def _split(images: list[Tensor], labels: NDArray[Any], request: Request) -> list[_Images]:
     """Split by the seed, class by class."""
     tested: set[int] = set()
     for value in set(labels.tolist()):

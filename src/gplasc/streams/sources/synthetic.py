@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from gplasc._io.text import did_you_mean
 from gplasc.errors import UserError
-from gplasc.streams.files import ArrayFiles
+from gplasc.streams.files import ArrayFiles, Dataset, Split
 from gplasc.streams.info import StreamInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from gplasc.streams.dataset import Dataset, Split
 
 _MEAN, _STD = 0.5, 0.15
 _MOST_BYTES = 2**30
@@ -53,8 +51,6 @@ def parse(text: str) -> Synthetic:
 
 def _load(settings: Synthetic) -> Dataset:
     """Draw the patterns and the images; the same settings always give the same images."""
-    from gplasc.streams.dataset import Dataset
-
     count = settings.tasks * settings.classes
     width = len(str(count - 1))
     return Dataset(
@@ -71,7 +67,6 @@ def _draw(settings: Synthetic, count: int, images_per_class: int, split: str) ->
     import torch
 
     from gplasc.random import Generators
-    from gplasc.streams.dataset import Split
 
     size = settings.size
     images = torch.empty((count * images_per_class, settings.channels, size, size), dtype=torch.uint8)

@@ -1,7 +1,5 @@
 """seq-tinyimagenet from the official folder or zip. The labeled validation images serve as test split."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -63,9 +61,7 @@ STREAMS = (
         mean=(0.4802, 0.4480, 0.3975),
         std=(0.2770, 0.2691, 0.2821),
         size_is_setting=True,
-        layout=Layout(
-            folders=("tiny-imagenet-200",), markers=("wnids.txt",), archives=("tiny-imagenet-200.zip",)
-        ),
+        layout=Layout(("tiny-imagenet-200",), markers=("wnids.txt",), archives=("tiny-imagenet-200.zip",)),
         downloads=(
             Download(
                 "tiny-imagenet-200.zip",
@@ -73,10 +69,6 @@ STREAMS = (
                 "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
             ),
         ),
-        stand_in=StandIn(
-            "synthetic:tasks=10,classes=20,size=16,channels=3,train=4,test=2",
-            settings={"train.batch": 64},
-            reduced="images of 16 instead of 64 px",
-        ),
+        stand_in=StandIn.of_photographs(10, 20, 64),
     ),
 )
