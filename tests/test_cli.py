@@ -132,7 +132,6 @@ def test_set_up_without_python_or_venv_is_a_sentence(python, said, tmp_path):
 
 
 # Each command is a process that ends as others do; its output goes into a file, to another program, or nowhere.
-# The first command is executed before, so that everything is imported once.
 COMMANDS = """
 import json, os, subprocess, sys
 from contextlib import suppress

@@ -97,6 +97,15 @@ def test_a_log_that_is_no_file_is_a_sentence(kind, cut, tmp_path):
     assert kind != "link" or (tmp_path / "precious").read_text() == "precious"
 
 
+def test_the_checkpoint_before_a_damaged_one_is_used(cut, tmp_path):
+    resolved, out, folder = cut
+    path = newest(folder)[-1]
+    path.write_bytes(path.read_bytes()[:-100])
+    notes = Notes()
+    assert same(compute(resolved, out, display=notes), resolved, tmp_path)
+    assert [line for line in notes.said if "is damaged; using the one before it" in line]
+
+
 def test_a_checkpoint_that_unpacks_to_more_than_it_has_is_damaged(tmp_path):
     """16 MB of zeros, compressed to some kB, and the same member many times; both with a right checksum."""
     content, packed = io.BytesIO(), io.BytesIO()

@@ -62,9 +62,7 @@ def test_kills_at_the_places_that_matter(cuts, context, whole, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["write", "fsync", "rename", "log"])
-def test_a_disk_that_fails_is_a_sentence_and_the_run_goes_on_when_it_is_mended(
-    place, context, whole, tmp_path
-):
+def test_a_disk_that_fails_is_a_sentence_and_the_run_goes_on_when_mended(place, context, whole, tmp_path):
     runner = Runner(context, "er", "gplasc", tmp_path)
     for error in (errno.ENOSPC, errno.EIO):
         assert runner.finish("cut", Cut(place, 3, error=error)) == 2
