@@ -20,12 +20,14 @@ from gplasc.cli import main
 
 _STREAM = "synthetic:tasks=2,classes=2,size=8,channels=1,train=6,test=4"
 _TINY = ["--stream", _STREAM, "--scale", "smoke", "--device", "cpu", "--quiet"]
-_RUNS = [*_TINY, "--set", "model.encoder=small", "--set", "train.batch=4", "--workers", "2", "--threads", "1"]
+_ALONE = [*_TINY, "--set", "model.encoder=small", "--set", "train.batch=4", "--threads", "1"]
+_RUNS = [*_ALONE, "--workers", "2"]
 _TUNE = ["--space", "train.lr=0.01,0.1,0.2", "--trials", "5", "--set", "data.validation=0.3", "--buffer", "4"]
 STUDIES: dict[str, list[str]] = {
     "compare": ["compare", *_RUNS, "--methods", "finetune", "er", "--buffers", "4", "--seeds", "0", "1"],
     "sweep": ["sweep", *_RUNS, "--method", "er", "--buffer", "4", "--seeds", "0", "1", "2", "3"],
-    "tune": ["tune", *_RUNS, "--method", "er", *_TUNE],
+    # With two workers the next trial depends on which one ends first.
+    "tune": ["tune", *_ALONE, "--workers", "1", "--method", "er", *_TUNE],
     "features": ["features", *_TINY, "--encoder", "small", "--views", "3"],
     "demo": ["demo"],
 }
