@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from gplasc.paper import is_grid, load_experiment
 
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = "synthetic:tasks=2,classes=2,size=8,channels=3,train=6,test=4"
+ROOT = Path(__file__).parent.parent
 HERE = ("folder:", "features:", "npz:", "parquet:", "synthetic")  # streams that need no stand-in
 
 # Commands that are parsed and not executed, and why.
@@ -140,7 +142,18 @@ def _tune(words: list[str]) -> list[str]:
     return [*_training(words), "--set", "data.validation=0.5"]
 
 
+def _plan(words: list[str], path: Path) -> list[str]:
+    """The comparison of a plan, with another stream, scale and seed."""
+    text = 'scale = "smoke"\n' + path.read_text(encoding="utf-8")
+    text = re.sub(r"^streams = .*", 'streams = ["seq-digits"]', text, flags=re.MULTILINE)
+    small = Path(tempfile.mkdtemp()) / "plan.toml"
+    small.write_text(re.sub(r"^seeds = .*", "seeds = [0]", text, flags=re.MULTILINE), encoding="utf-8")
+    return [*option(option(words, "--plan", str(small)), "--workers", "1"), "--quiet"]
+
+
 def _compare(words: list[str]) -> list[str]:
+    if plan := values(words, "--plan"):
+        return _plan(words, ROOT / plan[0])
     stream = values(words, "--stream")[0]
     words = option(words, "--stream", stream if stream.startswith(HERE) else "seq-digits")
     for name, value in (("--scale", "smoke"), ("--seeds", "0"), ("--workers", "1")):
