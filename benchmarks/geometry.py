@@ -7,8 +7,6 @@ when the task had just been learned and at the end.
 python benchmarks/geometry.py results/cifar10.json --runs runs
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
