@@ -201,12 +201,10 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
         torch.cuda.set_device(local)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_TIMEOUT)
     processes = Processes(dist.get_rank(), dist.get_world_size())
-    # Kept to the end: a thread of gloo that frees it while Python ends aborts the process.
-    last = torch.zeros(1)
     try:
         yield processes, device
         # No process leaves before all are done: gloo aborts a process whose peer closes the connection too early.
-        dist.all_reduce(last)
+        dist.all_reduce(torch.zeros(1))
     except RuntimeError as error:
         if not _connection_lost(error):
             raise
